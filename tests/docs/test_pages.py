@@ -22,7 +22,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTIL
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0] for block in BLOCKS])
-def test_every_block_of_the_guide_is_part_of_a_program_that_the_tests_run(block: str) -> None:
+def test_every_code_block_of_the_guide_is_part_of_a_tested_program(block: str) -> None:
     assert any(block.strip() in program for program in PROGRAMS)
 
 

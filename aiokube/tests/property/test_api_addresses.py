@@ -18,7 +18,7 @@ GROUPS = st.lists(st.sampled_from([0, 0, 0, 1, 0xFF, 0xFFFF]), min_size=8, max_s
 
 
 @given(st.ip_addresses())
-def test_any_address_prints_as_the_standard_library_prints_it(
+def test_addresses_print_as_in_the_standard_library(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     assert canonical_ip(str(address)) == expected(address)
@@ -27,13 +27,13 @@ def test_any_address_prints_as_the_standard_library_prints_it(
 
 
 @given(GROUPS)
-def test_the_longest_run_of_zeros_is_shortened(groups: list[int]) -> None:
+def test_the_longest_run_of_zeros_is_compressed(groups: list[int]) -> None:
     text = ":".join(f"{group:04X}" for group in groups)
     assert canonical_ip(text) == expected(ipaddress.IPv6Address(text))
 
 
 @given(st.text(alphabet="0123456789abcdef:./% g", max_size=20))
-def test_what_the_standard_library_takes_is_taken_and_what_is_taken_is_stable(text: str) -> None:
+def test_addresses_valid_for_the_standard_library_are_accepted_and_parsing_is_idempotent(text: str) -> None:
     canonical = canonical_ip(text)
     try:
         address = ipaddress.ip_address(text)

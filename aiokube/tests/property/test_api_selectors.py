@@ -32,13 +32,13 @@ def requirements(draw: st.DrawFn) -> Requirement:
 
 
 @given(st.lists(requirements(), max_size=4))
-def test_a_selector_reads_back_as_it_was_printed(found: list[Requirement]) -> None:
+def test_a_printed_selector_parses_to_the_same_selector(found: list[Requirement]) -> None:
     selector = Selector(tuple(sorted(found, key=lambda requirement: requirement.key)))
     assert parse_selector(str(selector)) == selector
 
 
 @given(LABELS, LABELS)
-def test_both_forms_of_an_equality_selector_match_the_same(
+def test_both_forms_of_an_equality_selector_match_the_same_labels(
     selector: dict[str, str], labels: dict[str, str]
 ) -> None:
     expected = selector.items() <= labels.items()
@@ -47,15 +47,13 @@ def test_both_forms_of_an_equality_selector_match_the_same(
 
 
 @given(KEYS, st.lists(VALUES, min_size=1), LABELS)
-def test_in_and_notin_divide_all_labels_between_them(
-    key: str, values: list[str], labels: dict[str, str]
-) -> None:
+def test_in_and_notin_are_complementary(key: str, values: list[str], labels: dict[str, str]) -> None:
     within = Requirement.of(key, Operator.IN, values).matches(labels)
     assert Requirement.of(key, Operator.NOT_IN, values).matches(labels) is not within
 
 
 @given(st.text(alphabet="ab=!<>(), in/-", max_size=16))
-def test_any_text_is_a_selector_or_says_why_not(text: str) -> None:
+def test_any_text_parses_as_a_selector_or_raises_a_selector_error(text: str) -> None:
     try:
         selector = parse_selector(text)
     except SelectorError as error:

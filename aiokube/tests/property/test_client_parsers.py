@@ -187,7 +187,7 @@ def test_kubeconfigs(tmp_path: Path, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("depth", [100, 1_000, 100_000])
-async def test_a_deep_watch_line_is_one_unreadable_event_and_the_next_is_read(depth: int) -> None:
+async def test_a_deeply_nested_watch_line_is_one_undecodable_event_and_the_next_is_read(depth: int) -> None:
     body = (
         b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"b"},"spec":{"x":%s1%s}}}\n'
         b'{"type":"ADDED","object":{"metadata":{"name":"next"}}}\n' % (b"[" * depth, b"]" * depth)

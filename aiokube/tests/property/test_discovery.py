@@ -167,7 +167,7 @@ test_any_history_of_slices_is_told_as_the_rules_say = Histories.TestCase
 @given(
     st.lists(st.tuples(st.sampled_from(SLICES), contents()), max_size=6), st.randoms(use_true_random=False)
 )
-def test_the_result_depends_on_the_slices_not_on_the_order_in_which_they_came(
+def test_the_result_does_not_depend_on_the_order_of_events(
     written: list[tuple[str, dict[str, Any]]], chance: Any
 ) -> None:
     """C-36 with a deterministic choice."""
@@ -187,7 +187,7 @@ def test_the_result_depends_on_the_slices_not_on_the_order_in_which_they_came(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_permuted_doubled_and_lost_events_are_healed_by_a_relist(data: st.DataObject) -> None:
+def test_a_relist_corrects_reordered_duplicated_and_lost_events(data: st.DataObject) -> None:
     """The store keeps versions in order; the next list restores missed events. The cache follows."""
     store: Store[EndpointSlice] = Store("slices")
     cache = EndpointSliceCache()
@@ -245,7 +245,7 @@ VIEWS = st.builds(
     ),
     st.builds(Location, st.sampled_from(["", *NODES]), st.sampled_from(["", *ZONES])),
 )
-def test_any_endpoints_are_chosen_among_as_the_rules_say(
+def test_endpoint_selection_agrees_with_the_model(
     views: list[EndpointView], policy: TrafficPolicy, location: Location
 ) -> None:
     found = select(views, policy, location)
@@ -257,7 +257,7 @@ def test_any_endpoints_are_chosen_among_as_the_rules_say(
     assert found.has_any is has_any
 
 
-def test_the_model_sees_a_difference_where_there_is_one() -> None:
+def test_the_model_detects_a_cache_that_prefers_terminating_endpoints() -> None:
     """The property test detects a cache that prefers terminating endpoints."""
     dying = Endpoint(addresses=("10.0.0.1",), conditions=EndpointConditions(ready=False, terminating=True))
     alive = Endpoint(addresses=("10.0.0.1",))

@@ -51,7 +51,7 @@ def told(history: list[tuple[str, str, int, float]]) -> list[Occurrence]:
 
 @settings(deadline=None)
 @given(steps)
-def test_no_object_ever_gets_more_writes_than_its_burst_and_refill(
+def test_writes_per_object_never_exceed_the_burst_and_refill(
     history: list[tuple[str, str, int, float]],
 ) -> None:
     correlator = EventCorrelator()
@@ -68,7 +68,7 @@ def test_no_object_ever_gets_more_writes_than_its_burst_and_refill(
 
 @settings(deadline=None)
 @given(steps)
-def test_when_every_write_succeeds_the_counts_miss_only_what_comes_after_the_last_one(
+def test_if_all_writes_succeed_counts_miss_only_occurrences_after_the_last_write(
     history: list[tuple[str, str, int, float]],
 ) -> None:
     correlator = EventCorrelator()
@@ -92,7 +92,7 @@ def test_when_every_write_succeeds_the_counts_miss_only_what_comes_after_the_las
 
 @settings(deadline=None)
 @given(steps)
-def test_few_messages_are_never_folded_and_many_never_make_many_events(
+def test_few_messages_are_never_combined_and_many_never_create_many_events(
     history: list[tuple[str, str, int, float]],
 ) -> None:
     correlator = EventCorrelator()
@@ -111,7 +111,7 @@ def test_few_messages_are_never_folded_and_many_never_make_many_events(
 
 @settings(deadline=None)
 @given(steps)
-def test_the_same_history_gives_the_same_writes(history: list[tuple[str, str, int, float]]) -> None:
+def test_the_same_history_produces_the_same_writes(history: list[tuple[str, str, int, float]]) -> None:
     first, second = EventCorrelator(), EventCorrelator()
     for occurrence in told(history):
         assert first.observe(occurrence) == second.observe(occurrence)

@@ -205,11 +205,15 @@ seeds = st.integers(0, 2**32 - 1)
 
 @given(seed=seeds, watch_list=st.booleans(), length=st.integers(1, 60))
 @settings(max_examples=150, deadline=None)
-def test_once_the_source_is_quiet_the_store_is_like_it(seed: int, watch_list: bool, length: int) -> None:
+def test_the_store_equals_the_source_once_the_source_is_quiet(
+    seed: int, watch_list: bool, length: int
+) -> None:
     run_virtual(history(seed, watch_list, restores=False, length=length), seed=seed)
 
 
 @given(seed=seeds, watch_list=st.booleans(), length=st.integers(1, 60))
 @settings(max_examples=50, deadline=None)
-def test_so_it_is_after_the_source_has_lost_history(seed: int, watch_list: bool, length: int) -> None:
+def test_the_store_equals_the_source_after_the_source_lost_history(
+    seed: int, watch_list: bool, length: int
+) -> None:
     run_virtual(history(seed, watch_list, restores=True, length=length), seed=seed)

@@ -293,7 +293,7 @@ TestStoreMachine.settings = settings(max_examples=200, stateful_step_count=40, d
     st.integers(1, 7),
 )
 @settings(max_examples=300, deadline=None)
-def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
+def test_the_store_and_its_dispatched_changes_agree_after_impossible_events(
     events: list[tuple[str, ObjectKey, int, int]], size: int
 ) -> None:
     """Impossible events in any order: no exception, no inconsistency, no duplicate name."""
@@ -318,7 +318,7 @@ def test_whatever_nonsense_comes_the_store_agrees_with_what_it_told(
 
 @given(st.integers(1, 8).flatmap(lambda count: st.permutations(range(count))), st.integers(1, 8))
 @settings(max_examples=300, deadline=None)
-def test_any_order_of_the_events_of_one_key_comes_to_the_same(order: list[int], size: int) -> None:
+def test_events_of_a_key_give_the_same_state_in_any_order(order: list[int], size: int) -> None:
     """All orders of the first events of a life cycle: created, changed, deleted, recreated, changed."""
     server: FakeHistory[Thing] = FakeHistory()
     metadata = ObjectMeta(name="a", namespace="one")
@@ -339,7 +339,7 @@ def test_any_order_of_the_events_of_one_key_comes_to_the_same(order: list[int], 
     assert contents(store) == expected
 
 
-def test_a_store_can_be_made_outside_of_a_loop() -> None:
+def test_a_store_can_be_created_without_a_running_loop() -> None:
     store: Store[Thing] = Store("things")
     store.replace([], "1")
     asyncio.run(asyncio.wait_for(store.wait_synced(), 1))

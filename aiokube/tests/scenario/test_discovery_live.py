@@ -32,7 +32,7 @@ class Follower:
 
 
 @virtually
-async def test_three_lines_give_what_is_there_and_then_every_change() -> None:
+async def test_iteration_yields_the_current_endpoints_and_then_every_change() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     seen = []
     async with world.live(port="http") as live:
@@ -49,7 +49,7 @@ async def test_three_lines_give_what_is_there_and_then_every_change() -> None:
 
 
 @virtually
-async def test_it_asks_for_the_one_service_and_its_slices_alone() -> None:
+async def test_only_the_service_and_its_slices_are_requested() -> None:
     world = World(service())
     async with world.live():
         assert world.asked == [
@@ -60,7 +60,7 @@ async def test_it_asks_for_the_one_service_and_its_slices_alone() -> None:
 
 
 @virtually
-async def test_a_slow_reader_skips_intermediate_states_but_never_the_last() -> None:
+async def test_a_slow_reader_skips_intermediate_states_but_receives_the_latest() -> None:
     """C-19: states are not queued."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
@@ -73,7 +73,7 @@ async def test_a_slow_reader_skips_intermediate_states_but_never_the_last() -> N
 
 
 @virtually
-async def test_what_is_taken_back_before_one_looks_is_not_given() -> None:
+async def test_writes_without_relevant_changes_yield_nothing() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live, asyncio.TaskGroup() as group:
         states = aiter(live)
@@ -92,7 +92,7 @@ async def test_what_is_taken_back_before_one_looks_is_not_given() -> None:
 
 
 @virtually
-async def test_any_number_may_follow_each_for_itself() -> None:
+async def test_several_readers_can_iterate_independently() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with asyncio.TaskGroup() as group, world.live() as live:
         first, second = Follower(live), Follower(live)
@@ -107,7 +107,7 @@ async def test_any_number_may_follow_each_for_itself() -> None:
 
 
 @virtually
-async def test_leaving_ends_the_loops_of_those_who_follow() -> None:
+async def test_leaving_the_context_ends_the_loops_of_all_readers() -> None:
     """Otherwise the task group above would wait forever; the last state stays readable."""
     world = World(service(), web("a", "10.0.0.1"))
     async with asyncio.TaskGroup() as group, world.live() as live:
@@ -122,7 +122,7 @@ async def test_leaving_ends_the_loops_of_those_who_follow() -> None:
 
 
 @virtually
-async def test_a_service_that_is_not_there_may_come_and_go() -> None:
+async def test_a_missing_service_can_be_created_and_deleted() -> None:
     """C-15: slices do not count before their service exists."""
     world = World(web("a", "10.0.0.1"))
     async with world.live(port="http") as live, asyncio.TaskGroup() as group:
@@ -155,7 +155,7 @@ async def test_a_service_that_is_not_there_may_come_and_go() -> None:
         ),
     ],
 )
-def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
+def test_a_port_is_selected_by_name_or_service_port_number(
     wanted: str | int | None, found: str | None, problem: str
 ) -> None:
     """C-27: the pods have a different port number."""
@@ -182,7 +182,7 @@ def test_a_port_is_named_by_its_name_or_the_number_it_has_at_the_service(
         (service(ports={}, clusterIP="None"), "service ns1/svc1 has no UDP port; it has: http 80/TCP"),
     ],
 )
-def test_it_says_why_there_can_be_no_endpoints(given: Any, problem: str) -> None:
+def test_the_reason_for_missing_endpoints_is_reported(given: Any, problem: str) -> None:
     @virtually
     async def test() -> None:
         async with World(given).live(protocol="UDP") as live:
@@ -192,7 +192,7 @@ def test_it_says_why_there_can_be_no_endpoints(given: Any, problem: str) -> None
 
 
 @virtually
-async def test_a_headless_service_has_endpoints_here() -> None:
+async def test_a_headless_service_has_endpoints() -> None:
     """Beyond C-41 and C-84: DNS servers need them; all ready endpoints count."""
     world = World(service(clusterIP="None", clusterIPs=["None"]), web("a", "10.0.0.1", "10.0.0.2"))
     async with world.live() as live:
@@ -207,7 +207,7 @@ async def test_a_headless_service_has_endpoints_here() -> None:
         (["IPv4", "IPv6"], "IPv6", "2001:db8::1"),
     ],
 )
-def test_the_family_is_the_service_s_first_or_the_one_asked_for(
+def test_the_address_family_defaults_to_the_first_of_the_service(
     families: list[str], wanted: Any, expected: str
 ) -> None:
     """C-14."""
@@ -226,7 +226,7 @@ def test_the_family_is_the_service_s_first_or_the_one_asked_for(
 
 
 @virtually
-async def test_policy_and_location_decide_what_is_used() -> None:
+async def test_traffic_policy_and_location_determine_the_usable_endpoints() -> None:
     """C-62: a change of the service's policy takes effect."""
     ours = endpoint("10.0.0.1", node="node-1")
     world = World(service(), endpoint_slice("a", [ours, endpoint("10.0.0.2", node="node-2")]))
@@ -254,7 +254,7 @@ async def test_unusable_entries_are_reported() -> None:
 
 
 @virtually
-async def test_what_a_broken_watch_has_missed_comes_with_the_relist_at_once() -> None:
+async def test_changes_missed_by_a_broken_watch_arrive_together_with_the_relist() -> None:
     """Dropped events, a compacted history, and no partial state ever visible."""
     world = World(service(), web("a", "10.0.0.1"), web("b", "10.0.0.2"))
     async with world.live() as live, asyncio.TaskGroup() as group:
@@ -272,7 +272,7 @@ async def test_what_a_broken_watch_has_missed_comes_with_the_relist_at_once() ->
 
 
 @virtually
-async def test_a_server_that_is_away_leaves_things_as_they_were() -> None:
+async def test_the_last_state_is_kept_while_the_server_is_unreachable() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
         for source in (world.services, world.slices):
@@ -287,7 +287,7 @@ async def test_a_server_that_is_away_leaves_things_as_they_were() -> None:
 
 
 @virtually
-async def test_a_silent_connection_is_found_out() -> None:
+async def test_a_silent_connection_is_detected() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
         await asyncio.sleep(100.0)
@@ -301,7 +301,7 @@ async def test_a_silent_connection_is_found_out() -> None:
 
 
 @virtually
-async def test_nothing_is_given_before_everything_has_been_read() -> None:
+async def test_nothing_is_returned_before_the_service_and_its_slices_are_synced() -> None:
     """C-8, C-88: both the service and the slices; an unknown state is never reported as empty."""
     world = World(service(), web("a", "10.0.0.1"))
     for source in (world.services, world.slices):
@@ -329,7 +329,7 @@ async def test_a_missing_permission_is_raised_immediately() -> None:
 
 
 @virtually
-async def test_a_missing_resource_is_waited_for_as_a_starting_server_answers_so_too() -> None:
+async def test_a_404_for_the_resource_is_retried_until_the_sync_timeout() -> None:
     world = World(service())
     missing = api_error(Status(code=404, reason="NotFound", message="page not found"))
     world.slices.fail_next(*[missing] * 50)
@@ -339,7 +339,7 @@ async def test_a_missing_resource_is_waited_for_as_a_starting_server_answers_so_
 
 
 @virtually
-async def test_a_right_that_is_withdrawn_later_keeps_the_last_state() -> None:
+async def test_the_last_state_is_kept_after_a_permission_is_revoked() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.live() as live:
         forbidden = api_error(Status(code=403, reason="Forbidden", message="no more"))
@@ -350,7 +350,7 @@ async def test_a_right_that_is_withdrawn_later_keeps_the_last_state() -> None:
 
 
 @virtually
-async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
+async def test_an_error_raised_in_the_body_propagates_unwrapped() -> None:
     world = World(service())
     with pytest.raises(KeyError, match="mine"):
         async with world.live():
@@ -359,7 +359,7 @@ async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
 
 
 @virtually
-async def test_it_can_be_cancelled_while_it_waits_for_news() -> None:
+async def test_iteration_can_be_cancelled_while_waiting_for_a_change() -> None:
     world = World(service())
 
     async def follow() -> None:
@@ -376,7 +376,7 @@ async def test_it_can_be_cancelled_while_it_waits_for_news() -> None:
 
 
 @virtually
-async def test_it_can_be_cancelled_while_it_enters() -> None:
+async def test_entering_can_be_cancelled() -> None:
     world = World(service())
     world.slices.hang_next(10)
 
@@ -393,7 +393,7 @@ async def test_it_can_be_cancelled_while_it_enters() -> None:
 
 
 @virtually
-async def test_a_bug_in_a_watch_ends_the_body_and_comes_out() -> None:
+async def test_an_unexpected_error_in_a_watch_cancels_the_body_and_is_raised() -> None:
     """Readers must not continue with endpoints that will never change again."""
     world = World(service(), web("a", "10.0.0.1"))
 
@@ -409,7 +409,7 @@ async def test_a_bug_in_a_watch_ends_the_body_and_comes_out() -> None:
 
 
 @virtually
-async def test_it_is_used_once() -> None:
+async def test_a_live_service_cannot_be_reused() -> None:
     live = World(service()).live()
     async with live:
         pass
@@ -418,13 +418,13 @@ async def test_it_is_used_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["svc1", "/svc1", "ns1/", "a/b/c", ""])
-def test_a_service_is_named_with_its_namespace(name: str) -> None:
+def test_a_service_name_without_namespace_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="must be 'namespace/name', as in 'shop/web'"):
         watch_service(None, name)
 
 
 @virtually
-async def test_a_missing_kubeconfig_is_a_clear_error(tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="missing"):
         async with watch_service(tmp_path / "missing", "ns1/svc1"):
             pass

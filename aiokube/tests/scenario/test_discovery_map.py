@@ -15,7 +15,7 @@ HTTP = ServicePortName("ns1", "svc1", "http")
 
 
 @virtually
-async def test_it_asks_for_what_kube_proxy_asks_for() -> None:
+async def test_the_requests_use_the_selectors_of_kube_proxy() -> None:
     """Section 1, C-1, C-2, C-5, C-6, C-9: neither Endpoints nor topology annotations are requested."""
     world = World(node())
     async with world.map(node_name="node-1"):
@@ -54,7 +54,7 @@ async def test_services_and_slices_are_joined_by_port_name_and_protocol() -> Non
 
 
 @virtually
-async def test_everything_is_told_first_and_then_what_is_new() -> None:
+async def test_the_first_batch_contains_everything_and_later_ones_only_changes() -> None:
     """C-48, C-70: changes by service, with the endpoints, which kube-proxy omits (C-82)."""
     world = World(service(), service("svc2"), web("a", "10.0.0.1"))
     async with world.map() as services:
@@ -74,7 +74,7 @@ async def test_everything_is_told_first_and_then_what_is_new() -> None:
 
 
 @virtually
-async def test_what_happens_while_one_is_busy_is_told_in_one() -> None:
+async def test_changes_during_processing_are_delivered_in_one_batch() -> None:
     """C-19."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
@@ -90,7 +90,7 @@ async def test_what_happens_while_one_is_busy_is_told_in_one() -> None:
 
 
 @virtually
-async def test_readers_do_not_disturb_each_other_and_end_with_the_map() -> None:
+async def test_readers_are_independent_and_end_with_the_map() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
         first, cursor = services.changes(), services.cursor()
@@ -105,13 +105,13 @@ async def test_readers_do_not_disturb_each_other_and_end_with_the_map() -> None:
 
 
 @virtually
-async def test_the_first_is_given_even_where_there_is_nothing() -> None:
+async def test_an_empty_cluster_yields_an_empty_first_batch() -> None:
     async with World().map() as services:
         assert not await anext(services.changes())
 
 
 @virtually
-async def test_the_zone_of_the_node_is_followed_and_a_change_is_told() -> None:
+async def test_a_change_of_the_nodes_zone_is_reported() -> None:
     """C-9, C-10: another zone selects other endpoints; without a node there is no zone."""
     world = World(
         service(),
@@ -138,7 +138,7 @@ async def test_the_zone_of_the_node_is_followed_and_a_change_is_told() -> None:
 
 
 @virtually
-async def test_families_are_two_maps() -> None:
+async def test_each_address_family_has_its_own_map() -> None:
     """C-14."""
     dual = service(clusterIP="10.96.0.1", clusterIPs=["10.96.0.1", "fd00::1"], ipFamilies=["IPv4", "IPv6"])
     world = World(dual, web("a", "10.0.0.1"), web("b", "2001:db8::1", family="IPv6"))
@@ -152,7 +152,7 @@ async def test_families_are_two_maps() -> None:
 
 
 @virtually
-async def test_health_checks_have_what_they_need() -> None:
+async def test_health_check_ports_and_local_endpoint_counts_are_available() -> None:
     """C-71, C-71a."""
     balanced = service(
         type="LoadBalancer",
@@ -170,7 +170,7 @@ async def test_health_checks_have_what_they_need() -> None:
 
 
 @virtually
-async def test_a_relist_heals_what_was_missed_on_every_watch() -> None:
+async def test_a_relist_recovers_events_missed_on_every_watch() -> None:
     world = World(service(), web("a", "10.0.0.1"), node())
     async with world.map(node_name="node-1") as services:
         changes = services.changes()
@@ -201,7 +201,7 @@ async def test_a_slice_without_service_is_ignored_and_logged(caplog: pytest.LogC
 
 
 @virtually
-async def test_slices_of_a_service_that_is_left_to_another_proxy_are_held_and_joined_to_nothing() -> None:
+async def test_slices_of_a_service_of_another_proxy_are_cached_but_not_used() -> None:
     """C-4; the endpoints are available when the service returns."""
     theirs = msgspec.structs.replace(service(), proxy_name="other")
     world = World(theirs, web("a", "10.0.0.1"))
@@ -223,7 +223,7 @@ async def test_unusable_entries_of_a_slice_are_reported() -> None:
 
 
 @virtually
-async def test_times_of_before_the_start_do_not_count() -> None:
+async def test_trigger_times_before_the_start_are_ignored() -> None:
     """C-52: the clock of the tests starts on the first of January."""
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
@@ -237,7 +237,7 @@ async def test_times_of_before_the_start_do_not_count() -> None:
 
 
 @virtually
-async def test_nothing_is_said_before_everything_has_been_read() -> None:
+async def test_nothing_is_reported_before_the_initial_list_is_complete() -> None:
     """C-8, C-88."""
     services = World(service(), web("a", "10.0.0.1")).map()
     for ask in (
@@ -253,7 +253,7 @@ async def test_nothing_is_said_before_everything_has_been_read() -> None:
 
 
 @virtually
-async def test_a_map_is_used_once() -> None:
+async def test_a_map_cannot_be_reused() -> None:
     services = World().map()
     async with services:
         pass

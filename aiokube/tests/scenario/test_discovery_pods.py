@@ -82,7 +82,7 @@ def addresses(endpoints: ServiceEndpoints) -> list[str]:
 
 
 @virtually
-async def test_ready_pods_are_usable_and_a_deleted_one_leaves_at_once() -> None:
+async def test_ready_pods_are_usable_and_a_deleted_pod_is_removed_immediately() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"), pod("c", "10.0.0.3", ready=False))
     async with cluster.live() as live:
         states = aiter(live)
@@ -97,7 +97,7 @@ async def test_ready_pods_are_usable_and_a_deleted_one_leaves_at_once() -> None:
 
 
 @virtually
-async def test_requested_labels_annotations_ports_and_the_transition_are_on_the_endpoint() -> None:
+async def test_endpoints_carry_requested_labels_annotations_ports_and_the_transition_time() -> None:
     cluster = Cluster(pod("a", "10.0.0.1", labels={"model": "llama", "other": "x"}))
     async with cluster.live(port="http") as live:
         (found,) = live.current.endpoints
@@ -114,7 +114,7 @@ async def test_requested_labels_annotations_ports_and_the_transition_are_on_the_
 
 
 @virtually
-async def test_finished_pods_and_pods_without_an_address_are_no_endpoints() -> None:
+async def test_finished_pods_and_pods_without_an_address_are_ignored() -> None:
     cluster = Cluster(
         pod("done", "10.0.0.1", phase="Succeeded"),
         pod("evicted", "10.0.0.2", phase="Failed"),
@@ -134,7 +134,7 @@ async def test_a_pod_without_the_named_port_is_left_out_with_a_reason() -> None:
 
 
 @virtually
-async def test_a_reused_address_belongs_to_the_pod_that_does_not_terminate() -> None:
+async def test_a_reused_address_belongs_to_the_pod_that_is_not_terminating() -> None:
     """The old pod is still terminating while its address is assigned to a new pod."""
     cluster = Cluster(pod("new", "10.0.0.1"), pod("old", "10.0.0.1", deleted=True))
     async with cluster.live() as live:
@@ -160,7 +160,7 @@ async def test_zones_come_from_nodes_if_requested_and_from_the_pod_label_otherwi
 
 
 @virtually
-async def test_a_deletion_lost_at_a_reconnect_is_found_by_the_relist() -> None:
+async def test_a_deletion_missed_during_a_reconnect_is_detected_by_the_relist() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
     async with cluster.live() as live:
         cluster.pods.delete(pod("a", "").metadata.key, silently=True)
@@ -171,7 +171,7 @@ async def test_a_deletion_lost_at_a_reconnect_is_found_by_the_relist() -> None:
 
 
 @virtually
-async def test_the_age_grows_while_the_server_is_unreachable_and_the_check_names_the_cause() -> None:
+async def test_the_age_grows_while_the_server_is_unreachable_and_check_reports_the_cause() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"))
     async with cluster.live(stale_after=60.0) as live:
         await asyncio.sleep(LONG)
@@ -193,7 +193,7 @@ async def test_the_age_grows_while_the_server_is_unreachable_and_the_check_names
 
 
 @virtually
-async def test_a_missing_permission_is_one_line_at_entering() -> None:
+async def test_a_missing_permission_raises_a_one_line_error_on_entry() -> None:
     cluster = Cluster()
     cluster.pods.fail_next(
         *[api_error(Status(code=403, reason="Forbidden", message="pods is forbidden"))] * 3
@@ -204,7 +204,7 @@ async def test_a_missing_permission_is_one_line_at_entering() -> None:
 
 
 @virtually
-async def test_all_readers_share_one_value_and_one_selection() -> None:
+async def test_all_readers_share_one_state_and_one_selection() -> None:
     cluster = Cluster(*(pod(f"p{number}", f"10.0.0.{number}") for number in range(1, 9)))
     async with cluster.live() as live:
         readers = [aiter(live) for _ in range(200)]
@@ -214,13 +214,13 @@ async def test_all_readers_share_one_value_and_one_selection() -> None:
 
 
 @pytest.mark.parametrize("selector", ["", "  ", "app in (", "a=b=c"])
-def test_a_selector_that_cannot_be_meant_is_refused(selector: str) -> None:
+def test_an_empty_or_invalid_selector_is_rejected(selector: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         watch_pods(None, "ns1", selector, port=80)
 
 
 @pytest.mark.parametrize("options", [{"timeout_seconds": 0.0}, {"stale_after": -1.0}])
-def test_times_that_are_not_positive_are_refused(options: dict[str, float]) -> None:
+def test_durations_that_are_not_positive_are_rejected(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         watch_pods(None, "ns1", "app=web", port=80, **cast("Any", options))
 
@@ -240,7 +240,7 @@ async def seconds_until(live: LivePods, expected: list[str]) -> float:
 
 @pytest.mark.parametrize("alive_seconds", [1.0, 8.5, 30.0, 37.7])
 @pytest.mark.parametrize("bookmark_seconds", [60.0, None])
-def test_a_silent_connection_is_replaced_within_16_seconds_at_any_time(
+def test_a_silent_connection_is_replaced_within_16_seconds(
     alive_seconds: float, bookmark_seconds: float | None
 ) -> None:
     @virtually
@@ -259,7 +259,7 @@ def test_a_silent_connection_is_replaced_within_16_seconds_at_any_time(
 
 
 @virtually
-async def test_a_server_that_returns_with_an_older_store_is_followed_within_two_seconds() -> None:
+async def test_a_server_restored_from_an_older_state_is_followed_within_two_seconds() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
     async with cluster.live() as live:
         backup = cluster.pods.backup()
@@ -275,7 +275,7 @@ async def test_a_server_that_returns_with_an_older_store_is_followed_within_two_
 
 
 @virtually
-async def test_a_server_behind_our_version_is_asked_for_its_newest_state_within_ten_seconds() -> None:
+async def test_a_server_behind_our_resource_version_is_relisted_within_ten_seconds() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
     async with cluster.live() as live:
         behind = api_error(
@@ -288,7 +288,7 @@ async def test_a_server_behind_our_version_is_asked_for_its_newest_state_within_
 
 
 @virtually
-async def test_an_unreachable_server_is_asked_once_a_second_and_followed_within_two() -> None:
+async def test_an_unreachable_server_is_polled_every_second_and_followed_within_two() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
     async with cluster.live() as live:
         await asyncio.sleep(1)
@@ -305,7 +305,7 @@ async def test_an_unreachable_server_is_asked_once_a_second_and_followed_within_
 
 
 @virtually
-async def test_a_quiet_hour_has_one_list_a_watch_each_ten_seconds_and_no_wakeup_of_readers() -> None:
+async def test_a_quiet_hour_needs_one_list_and_a_watch_every_ten_seconds_and_wakes_no_reader() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"))
     async with cluster.live() as live, asyncio.TaskGroup() as group:
         yielded = 0
@@ -350,7 +350,7 @@ async def test_readers_with_the_same_state_share_one_comparison(monkeypatch: pyt
 
 
 @virtually
-async def test_a_change_and_its_reversal_between_two_reads_yield_nothing() -> None:
+async def test_a_change_reverted_between_two_reads_yields_nothing() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"))
     async with cluster.live() as live:
         states = aiter(live)
@@ -366,7 +366,7 @@ async def test_a_change_and_its_reversal_between_two_reads_yield_nothing() -> No
 
 
 @virtually
-async def test_a_missing_right_in_all_namespaces_names_the_right_the_user_and_what_to_grant() -> None:
+async def test_a_missing_cluster_wide_permission_is_reported_with_the_user_and_the_grant() -> None:
     cluster = Cluster()
     user = "system:serviceaccount:llm:router"
     message = (

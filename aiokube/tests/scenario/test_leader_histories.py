@@ -216,7 +216,7 @@ def history(
     longest_delay=st.sampled_from([0.2, 6.0, 30.0]),
     slow_answers=st.booleans(),
 )
-def test_never_may_two_write_and_when_all_is_well_again_one_does(
+def test_two_candidates_never_lead_at_once_and_one_leads_after_recovery(
     seed: int, candidates: int, loss: float, longest_delay: float, slow_answers: bool
 ) -> None:
     assert check(LEASE, 10.0, 2.0) is None
@@ -229,7 +229,7 @@ def test_never_may_two_write_and_when_all_is_well_again_one_does(
     assert world.terms[-1][1] > END - 1, "no candidate leads at the end"
 
 
-def test_the_histories_are_worth_something() -> None:
+def test_the_random_histories_contain_enough_leader_changes() -> None:
     """Leaders change in these histories, by release and by expiry; otherwise they would prove nothing."""
     holders, lost, released = set(), 0, 0
     for seed in range(20):

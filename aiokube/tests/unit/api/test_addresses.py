@@ -32,7 +32,7 @@ from aiokube.api.addresses import canonical_ip, ip_family, rejected_range
         ("2000::5", "2000::5"),
     ],
 )
-def test_an_address_prints_as_kubernetes_prints_it(text: str, expected: str) -> None:
+def test_addresses_print_as_in_kubernetes(text: str, expected: str) -> None:
     assert canonical_ip(text) == expected
     assert canonical_ip(expected) == expected
 
@@ -73,7 +73,7 @@ def test_an_address_prints_as_kubernetes_prints_it(text: str, expected: str) -> 
         "name",
     ],
 )
-def test_an_invalid_address_is_none(text: str) -> None:
+def test_an_invalid_address_returns_none(text: str) -> None:
     assert canonical_ip(text) is None
     assert ip_family(text) is None
 
@@ -124,6 +124,6 @@ def test_a_mapped_address_counts_as_ipv4(text: str, family: str) -> None:
         ("64:ff9b::1", None),
     ],
 )
-def test_the_ranges_that_the_api_server_accepts_in_no_endpoint(address: str, expected: str | None) -> None:
+def test_address_ranges_that_the_api_server_rejects_in_endpoints(address: str, expected: str | None) -> None:
     """The responses of kube-apiserver 1.36.3, for Endpoints and EndpointSlices alike (0.9)."""
     assert rejected_range(address) == expected

@@ -9,13 +9,13 @@ def a(text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def test_equal_values_become_one() -> None:
+def test_equal_values_are_interned() -> None:
     shared: InternPool[str, tuple[str, ...]] = InternPool(4)
     first = shared.of("x", a("x"))
     assert shared.of("x", a("x")) is first
 
 
-def test_what_is_asked_for_stays_shared_and_the_rest_is_let_go() -> None:
+def test_requested_values_stay_interned_and_others_are_released() -> None:
     shared: InternPool[str, tuple[str, ...]] = InternPool(4)
     used = shared.of("used", a("used"))
     unused = shared.of("unused", a("unused"))
@@ -26,7 +26,7 @@ def test_what_is_asked_for_stays_shared_and_the_rest_is_let_go() -> None:
     assert shared.of("unused", a("unused")) is not unused
 
 
-def test_the_pods_of_a_workload_hold_one_set_of_labels() -> None:
+def test_pods_of_a_workload_share_one_set_of_labels() -> None:
     body = b'{"metadata":{"name":"%d","namespace":"ns","labels":{"app":"web","version":"7"}}}'
     first, second = (PODS.decode(body % number) for number in range(2))
     assert first.labels is second.labels

@@ -46,7 +46,7 @@ def test_a_pod_has_all_its_fields_under_python_names() -> None:
     assert (pod.status.pod_ip, [entry.ip for entry in pod.status.pod_ips or ()]) == ("10.0.0.1", ["10.0.0.1"])
 
 
-def test_a_pod_is_written_under_the_names_of_the_api() -> None:
+def test_a_pod_is_encoded_with_the_field_names_of_the_api() -> None:
     pod = kinds.PODS.decode(msgspec.json.encode(POD))
     written = json.loads(msgspec.json.encode(pod))
     assert written["spec"]["containers"] == POD["spec"]["containers"]
@@ -54,7 +54,7 @@ def test_a_pod_is_written_under_the_names_of_the_api() -> None:
     assert written["status"] == POD["status"]
 
 
-def test_an_apply_of_a_deployment_holds_nothing_that_was_not_set() -> None:
+def test_an_applied_deployment_contains_only_set_fields() -> None:
     container = kinds.Container(name="web", image="registry.example/web:1")
     deployment = kinds.Deployment(
         ObjectMeta(name="web", namespace="shop"),
@@ -82,7 +82,7 @@ def test_an_apply_of_a_deployment_holds_nothing_that_was_not_set() -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=str)
-def test_each_kind_is_read_even_where_it_is_empty_and_is_not_updated(resource: Resource[Any]) -> None:
+def test_each_kind_decodes_from_an_empty_object_and_cannot_be_updated(resource: Resource[Any]) -> None:
     assert resource.decode(b"{}") == resource.wire()
     with pytest.raises(TypeError, match=r"Client\.apply"):
         resource.require_complete()

@@ -67,5 +67,5 @@ def test_an_invalid_quantity_is_an_error_that_quotes_it(text: str) -> None:
         ("1e-999999999", 1),
     ],
 )
-def test_thousandths_are_rounded_up_bounded_and_zero_for_nonsense(text: str, milli: int) -> None:
+def test_milli_values_are_rounded_up_bounded_and_zero_for_invalid_quantities(text: str, milli: int) -> None:
     assert milli_value(text) == milli

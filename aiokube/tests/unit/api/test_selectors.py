@@ -31,7 +31,7 @@ from aiokube.api.selectors import (
         ({"a": ""}, {"a": ""}, True),
     ],
 )
-def test_an_equality_selector_matches_labels_that_carry_all_its_pairs(
+def test_an_equality_selector_matches_labels_that_contain_all_its_pairs(
     selector: dict[str, str], labels: dict[str, str], expected: bool
 ) -> None:
     assert matches(selector, labels) is expected
@@ -69,7 +69,7 @@ def test_an_equality_selector_matches_labels_that_carry_all_its_pairs(
         ("a=1,b!=2, c in (x, y) ,!d", {"a": "1", "b": "3", "c": "y", "d": ""}, False),
     ],
 )
-def test_a_requirement_looks_at_one_label(text: str, labels: dict[str, str], expected: bool) -> None:
+def test_a_requirement_matches_by_a_single_label(text: str, labels: dict[str, str], expected: bool) -> None:
     assert parse_selector(text).matches(labels) is expected
 
 
@@ -90,7 +90,7 @@ def test_a_requirement_looks_at_one_label(text: str, labels: dict[str, str], exp
         ("a=,b", "a=,b"),
     ],
 )
-def test_a_selector_prints_so_that_it_reads_back_as_itself(text: str, printed: str) -> None:
+def test_a_printed_selector_parses_back_to_itself(text: str, printed: str) -> None:
     selector = parse_selector(text)
     assert str(selector) == printed
     assert parse_selector(printed) == selector
@@ -127,7 +127,7 @@ def test_an_invalid_selector_reports_the_expected_token_and_its_position(text: s
     assert repr(text) in str(caught.value)
 
 
-def test_the_json_form_joins_labels_and_expressions() -> None:
+def test_the_json_form_combines_labels_and_expressions() -> None:
     form = msgspec.json.decode(
         b"""{"matchLabels": {"b": "2"}, "matchExpressions": [
             {"key": "a", "operator": "In", "values": ["y", "x"]}, {"key": "c", "operator": "Exists"},
@@ -137,7 +137,7 @@ def test_the_json_form_joins_labels_and_expressions() -> None:
     assert str(selector_of(form)) == "a in (x,y),b=2,c,!d,e notin (z)"
 
 
-def test_no_selector_matches_nothing_and_the_empty_one_everything() -> None:
+def test_a_missing_selector_matches_nothing_and_an_empty_one_everything() -> None:
     assert selector_of(None) is NOTHING
     assert Selector.from_labels(None) is NOTHING
     assert not NOTHING.matches({})
@@ -155,13 +155,13 @@ def test_no_selector_matches_nothing_and_the_empty_one_everything() -> None:
         (LabelSelectorRequirement("", "Exists"), "label key ''"),
     ],
 )
-def test_the_json_form_refuses_what_the_api_server_refuses(
+def test_the_json_form_rejects_requirements_that_the_api_server_rejects(
     entry: LabelSelectorRequirement, message: str
 ) -> None:
     with pytest.raises(SelectorError, match=message.replace("(", r"\(")):
         selector_of(LabelSelector(match_expressions=(entry,)))
 
 
-def test_an_equality_takes_exactly_one_value() -> None:
+def test_an_equality_requirement_takes_exactly_one_value() -> None:
     with pytest.raises(SelectorError, match="takes exactly one value, not 2"):
         Requirement.of("a", Operator.EQUALS, ("x", "y"))

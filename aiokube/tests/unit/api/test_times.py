@@ -20,7 +20,7 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
         ("2026-01-02T05:04:05.678901+02:00", MOMENT),
     ],
 )
-def test_any_rfc_3339_time_is_read_to_the_microsecond(text: str, moment: datetime) -> None:
+def test_rfc_3339_times_are_parsed_to_the_microsecond(text: str, moment: datetime) -> None:
     assert parse_time(text) == moment
 
 
@@ -36,11 +36,11 @@ def test_any_rfc_3339_time_is_read_to_the_microsecond(text: str, moment: datetim
         "0001-01-01T00:00:00+02:00",
     ],
 )
-def test_anything_else_is_not_a_time(text: str | None) -> None:
+def test_other_time_formats_are_rejected(text: str | None) -> None:
     assert parse_time(text) is None
 
 
-def test_times_are_written_in_utc_with_seconds_or_six_digits() -> None:
+def test_times_are_formatted_in_utc_with_zero_or_six_fractional_digits() -> None:
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=-5)))
 
     assert format_time(elsewhere) == "2026-01-02T03:04:05Z"
@@ -49,6 +49,6 @@ def test_times_are_written_in_utc_with_seconds_or_six_digits() -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_a_written_time_reads_as_the_same_moment(moment: datetime) -> None:
+def test_a_formatted_time_parses_to_the_same_instant(moment: datetime) -> None:
     assert parse_time(format_micro_time(moment)) == moment
     assert parse_time(format_time(moment)) == moment.replace(microsecond=0)

@@ -78,7 +78,7 @@ def test_unknown_fields_are_sent_back_unchanged(resource: Resource[Any], documen
     assert json.loads(resource.encode(item)) == without_managed_fields(document)
 
 
-def test_an_object_without_unknown_fields_is_the_same_as_ever() -> None:
+def test_an_object_without_unknown_fields_round_trips_without_extra_fields() -> None:
     document = {**SLICE, "metadata": METADATA, "ports": None, "endpoints": [endpoint(4)]}
     del document["futureTop"]
     endpoint_slice = ENDPOINT_SLICES.decode(json.dumps(document).encode())
@@ -87,7 +87,7 @@ def test_an_object_without_unknown_fields_is_the_same_as_ever() -> None:
     assert "-unknown-" not in ENDPOINT_SLICES.encode(endpoint_slice).decode()
 
 
-def test_events_and_lists_keep_unknown_fields_too() -> None:
+def test_unknown_fields_are_kept_in_events_and_lists() -> None:
     body = json.dumps(SLICE)
     endpoint_slice = ENDPOINT_SLICES.decode(body.encode())
     for prefix in ('{"type":"MODIFIED"', '{ "type": "MODIFIED"'):
@@ -100,7 +100,7 @@ def test_events_and_lists_keep_unknown_fields_too() -> None:
     assert page == Page(items=(endpoint_slice, ENDPOINT_SLICES.decode(plain.encode())), resource_version="9")
 
 
-def test_it_stays_with_an_endpoint_that_changes_and_goes_with_one_that_goes() -> None:
+def test_unknown_fields_follow_their_endpoint_through_changes_and_removal() -> None:
     endpoint_slice = ENDPOINT_SLICES.decode(json.dumps(SLICE).encode())
     first, second, *_ = endpoint_slice.endpoints or ()
     unready = msgspec.structs.replace(first, conditions=EndpointConditions(ready=False))
@@ -117,7 +117,7 @@ def test_it_stays_with_an_endpoint_that_changes_and_goes_with_one_that_goes() ->
     assert (body["endpoints"], body["ports"], body["futureTop"]) == (None, None, {"x": 1})
 
 
-def test_what_is_equal_in_all_endpoints_is_kept_once() -> None:
+def test_unknown_fields_equal_in_all_endpoints_are_stored_once() -> None:
     endpoints = [endpoint(number, weight=1) for number in range(1, 101)]
     endpoint_slice = ENDPOINT_SLICES.decode(json.dumps({**SLICE, "endpoints": endpoints}).encode())
     assert endpoint_slice.unknown is not msgspec.UNSET
@@ -137,12 +137,12 @@ READERS: dict[str, Callable[[str], object]] = {
     "wrong",
     [{"addressType": 1}, {"endpoints": [{"addresses": "x"}]}, {"endpoints": {"a": 1}}, {"metadata": [1]}],
 )
-def test_what_cannot_be_read_is_refused_as_ever_whatever_is_unknown(wrong: Json, form: str) -> None:
+def test_invalid_objects_are_rejected_regardless_of_unknown_fields(wrong: Json, form: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         READERS[form](json.dumps(SLICE | wrong))
     with pytest.raises(msgspec.ValidationError):
         READERS[form]("[]")
 
 
-def test_a_slice_that_we_make_has_nothing_unknown() -> None:
+def test_a_slice_created_locally_has_no_unknown_fields() -> None:
     assert "-unknown-" not in ENDPOINT_SLICES.encode(EndpointSlice()).decode()

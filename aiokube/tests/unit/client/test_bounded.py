@@ -40,7 +40,7 @@ class Endless:
             self.sent_bytes += len(self.more)
 
 
-async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: ManualClock) -> None:
+async def test_an_endless_object_is_rejected_at_16_mib(server: Server, clock: ManualClock) -> None:
     endless = Endless(first=b'{"metadata":')
     server.script(endless)
     async with client_of(server, clock) as client:
@@ -49,7 +49,9 @@ async def test_an_endless_object_is_refused_at_16_mib(server: Server, clock: Man
     assert endless.sent_bytes < 40 * MIB
 
 
-async def test_an_endless_refusal_counts_by_its_code(server: Server, clock: ManualClock) -> None:
+async def test_an_endless_error_response_is_reported_by_its_status_code(
+    server: Server, clock: ManualClock
+) -> None:
     endless = Endless(status=500, first=b'{"kind":"Status","message":"')
     server.script(endless)
     async with client_of(server, clock) as client:
@@ -60,7 +62,7 @@ async def test_an_endless_refusal_counts_by_its_code(server: Server, clock: Manu
 
 
 @pytest.mark.parametrize("head", [b'{"metadata":{},"items":[{"metadata":{"name":"', b'{"unknown":"'])
-async def test_an_item_of_a_list_without_end_is_refused(
+async def test_an_endless_list_item_is_rejected(
     server: Server, clock: ManualClock, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(liststream, "MAX_OBJECT_BYTES", MIB)
@@ -74,7 +76,7 @@ async def test_an_item_of_a_list_without_end_is_refused(
     assert endless.sent_bytes < 20 * MIB
 
 
-async def test_a_gzip_bomb_is_refused(server: Server, clock: ManualClock) -> None:
+async def test_a_gzip_bomb_is_rejected(server: Server, clock: ManualClock) -> None:
     body = gzip.compress(b'{"metadata":{},"items":[' + b" " * (100 * MIB), compresslevel=1)
     server.script(
         web.Response(body=body, headers={"Content-Encoding": "gzip", "Content-Type": "application/json"})
@@ -84,7 +86,7 @@ async def test_a_gzip_bomb_is_refused(server: Server, clock: ManualClock) -> Non
             await client.get(PODS, KEY)
 
 
-async def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(
+async def test_a_body_at_the_limit_is_read_and_one_byte_more_is_rejected(
     server: Server, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiokube.client.rest.MAX_OBJECT_BYTES", 100)
@@ -102,13 +104,13 @@ async def credentials(script: str, clock: ManualClock) -> None:
     await ExecCredentials(plugin, clock=clock).current()
 
 
-async def test_a_plugin_that_prints_without_end_is_killed(clock: ManualClock) -> None:
+async def test_a_plugin_with_endless_output_is_killed(clock: ManualClock) -> None:
     script = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(CredentialError, match="it printed more than 1 MiB and was killed"):
         await credentials(script, clock)
 
 
-async def test_endless_errors_of_a_plugin_are_drained_and_their_end_is_shown_without_secrets(
+async def test_endless_stderr_of_a_plugin_is_drained_and_its_tail_is_shown_without_secrets(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded, "MAX_PLUGIN_BYTES", 1000)
@@ -122,7 +124,7 @@ async def test_endless_errors_of_a_plugin_are_drained_and_their_end_is_shown_wit
     assert "hush" not in str(caught.value)
 
 
-def test_the_limits_are_those_of_the_documentation() -> None:
+def test_the_limits_match_the_documentation() -> None:
     page = (Path(__file__).parents[4] / "docs" / "security.md").read_text()
     for limit, text in (
         (bounded.MAX_ERROR_BYTES, "1 MiB"),

@@ -23,18 +23,18 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_static_credentials_have_nothing_newer() -> None:
+async def test_static_credentials_are_never_renewed() -> None:
     credentials = StaticCredentials(Credential(bearer("t")))
     current = await credentials.current()
     assert await credentials.renewed(current) is current
     assert current.authorization == "Bearer t"
 
 
-def test_a_name_and_password_are_encoded_as_the_scheme_wants() -> None:
+def test_a_username_and_password_are_encoded_for_basic_authentication() -> None:
     assert basic("Aladdin", "open sesame") == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
 
 
-async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: ManualClock) -> None:
+async def test_a_token_file_is_reread_after_a_minute(token_file: Path, clock: ManualClock) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
     put(token_file, "second")
@@ -52,7 +52,7 @@ async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock:
     assert await credentials.renewed(first) is first
 
 
-async def test_a_refused_token_is_reread_immediately_and_only_once(
+async def test_a_rejected_token_is_reread_immediately_and_only_once(
     token_file: Path, clock: ManualClock
 ) -> None:
     credentials = TokenFile(token_file, clock=clock)
@@ -65,7 +65,7 @@ async def test_a_refused_token_is_reread_immediately_and_only_once(
 
 
 @pytest.mark.parametrize("trouble", [None, "", b"\xff\xfe"])
-async def test_a_file_that_cannot_be_read_again_leaves_the_last_token_in_use(
+async def test_the_last_token_stays_in_use_if_the_file_becomes_unreadable(
     token_file: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture, trouble: str | bytes | None
 ) -> None:
     credentials = TokenFile(token_file, clock=clock)
@@ -79,14 +79,14 @@ async def test_a_file_that_cannot_be_read_again_leaves_the_last_token_in_use(
     assert (await credentials.current()).authorization == "Bearer second"
 
 
-async def test_a_file_that_was_never_read_is_an_error_that_names_it(
+async def test_a_token_file_that_was_never_readable_raises_an_error_with_its_path(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     with pytest.raises(ConfigError, match=r"the token file .*/none cannot be used: No such file"):
         await TokenFile(tmp_path / "none", clock=clock).current()
 
 
-async def test_a_token_given_beside_the_file_is_used_until_the_file_can_be_read(
+async def test_the_fallback_token_is_used_until_the_token_file_is_readable(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     path = tmp_path / "later"

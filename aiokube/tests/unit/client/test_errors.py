@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("code", "reason", "kind", "retryable", "may_have_acted"), CASES)
-def test_an_answer_is_typed_by_its_reason_then_by_its_code(
+def test_the_error_type_follows_from_the_reason_then_from_the_code(
     code: int | None, reason: str | None, kind: type[ApiError], retryable: bool, may_have_acted: bool
 ) -> None:
     assert api_error_type(code, reason) is kind
@@ -48,11 +48,11 @@ def test_an_answer_is_typed_by_its_reason_then_by_its_code(
     assert (error.retryable, error.may_have_acted) == (retryable, may_have_acted)
 
 
-def test_a_known_reason_counts_more_than_the_code() -> None:
+def test_a_known_reason_takes_precedence_over_the_code() -> None:
     assert api_error_type(500, "Conflict") is errors.ConflictError
 
 
-def test_the_text_is_the_servers_message_in_one_line() -> None:
+def test_the_error_text_is_the_servers_message_in_one_line() -> None:
     error = api_error(Status(code=409, message='pods "a"\n not found'), method="GET", url="/api/v1/pods/a")
     assert str(error) == 'pods "a" not found'
     assert error.url == "/api/v1/pods/a"
@@ -63,7 +63,7 @@ def test_an_error_without_a_message_shows_the_request() -> None:
     assert str(error) == "GET /api/v1/pods/a: HTTP 404 (NotFound)"
 
 
-def test_what_the_server_asks_to_wait_is_taken_from_the_header_first_then_from_the_status() -> None:
+def test_the_retry_delay_is_read_from_the_header_then_from_the_status() -> None:
     status = Status(code=429, details=StatusDetails(retry_after_seconds=3))
     assert api_error(status, retry_after_seconds=1.0).retry_after_seconds == 1.0
     assert api_error(status).retry_after_seconds == 3
@@ -82,23 +82,23 @@ def test_what_the_server_asks_to_wait_is_taken_from_the_header_first_then_from_t
         Status(code=504, reason="Timeout", message="Timeout: Too large resource version: 9, current: 8"),
     ],
 )
-def test_a_version_ahead_of_the_server_is_recognised_in_all_three_forms(status: Status) -> None:
+def test_a_too_large_resource_version_is_recognised_in_all_three_forms(status: Status) -> None:
     assert api_error(status).is_too_large_resource_version
 
 
-def test_another_timeout_is_no_version_ahead_of_the_server() -> None:
+def test_other_timeouts_are_not_taken_for_a_too_large_resource_version() -> None:
     assert not api_error(Status(code=504, reason="Timeout", message="slow")).is_too_large_resource_version
     assert not api_error(Status(code=400, message="Too large resource version")).is_too_large_resource_version
 
 
-def test_an_expired_list_offers_how_to_go_on() -> None:
+def test_an_expired_list_error_carries_the_continue_token() -> None:
     error = api_error(Status(code=410, reason="Expired", metadata=ListMeta(continue_="abc")))
     assert isinstance(error, errors.ExpiredError)
     assert error.continue_token == "abc"
     assert errors.ExpiredError(Status(code=410)).continue_token == ""
 
 
-def test_only_what_never_left_us_is_known_not_to_have_been_done() -> None:
+def test_only_errors_before_sending_rule_out_that_the_request_was_processed() -> None:
     assert not errors.ConnectionFailedError("refused").may_have_acted
     assert errors.ConnectionFailedError("reset", may_have_acted=True).may_have_acted
     assert errors.ResponseTruncatedError("broke").may_have_acted
@@ -106,6 +106,6 @@ def test_only_what_never_left_us_is_known_not_to_have_been_done() -> None:
     assert not errors.TlsError("no").may_have_acted
 
 
-def test_failing_credentials_may_pass_and_wrong_ones_do_not() -> None:
+def test_credential_failures_are_retryable_and_configuration_errors_are_not() -> None:
     assert errors.CredentialError("plugin").retryable
     assert not errors.ConfigError("file").retryable

@@ -49,7 +49,7 @@ def runs(tmp_path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_a_token_is_kept_as_long_as_it_lives(
+async def test_a_token_is_cached_until_it_expires(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = write_plugin(
@@ -65,7 +65,7 @@ async def test_a_token_is_kept_as_long_as_it_lives(
     assert len(runs(tmp_path)) == 2
 
 
-async def test_a_token_without_an_end_is_kept(
+async def test_a_token_without_an_expiry_is_cached(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
@@ -87,7 +87,7 @@ async def test_concurrent_callers_share_one_run(
     assert len(runs(tmp_path)) == 2
 
 
-async def test_a_plugin_that_gives_the_same_again_has_nothing_newer(
+async def test_a_plugin_that_returns_the_same_token_does_not_renew_it(
     write_plugin: Write, clock: ManualClock
 ) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t')"), clock=clock)
@@ -110,14 +110,14 @@ async def test_the_plugin_receives_the_exec_info_with_the_cluster(
     assert plain == {"apiVersion": V1BETA1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_a_plugin_may_give_a_client_certificate(write_plugin: Write, clock: ManualClock) -> None:
+async def test_a_plugin_can_return_a_client_certificate(write_plugin: Write, clock: ManualClock) -> None:
     plugin = write_plugin("give(clientCertificateData='CERT', clientKeyData='KEY')")
     credential = await ExecCredentials(plugin, clock=clock).current()
     assert credential.authorization is None
     assert credential.certificate == CertificateData(b"CERT", b"KEY")
 
 
-async def test_the_users_own_certificate_goes_with_a_plugins_token(
+async def test_the_users_certificate_is_used_with_a_plugins_token(
     write_plugin: Write, clock: ManualClock
 ) -> None:
     own = CertificateFiles(Path("c"), Path("k"))
@@ -147,7 +147,7 @@ async def test_the_users_own_certificate_goes_with_a_plugins_token(
         ("give(token='t', expirationTimestamp='soon')", CredentialError, "Invalid RFC3339"),
     ],
 )
-async def test_a_failing_plugin_is_reported_with_its_errors_but_never_its_output(
+async def test_a_failing_plugin_is_reported_with_its_stderr_but_never_its_stdout(
     write_plugin: Write, clock: ManualClock, lines: str, kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -158,14 +158,14 @@ async def test_a_failing_plugin_is_reported_with_its_errors_but_never_its_output
     assert "very-secret" not in str(raised.value)
 
 
-async def test_long_last_words_are_cut(write_plugin: Write, clock: ManualClock) -> None:
+async def test_long_plugin_errors_are_truncated(write_plugin: Write, clock: ManualClock) -> None:
     plugin = write_plugin("sys.stderr.write('x' * 10000 + '\\n' + 'line\\n' * 50 + 'the end'); sys.exit(1)")
     with pytest.raises(CredentialError, match=r"the end$") as raised:
         await ExecCredentials(plugin, clock=clock).current()
     assert len(str(raised.value)) < 1000
 
 
-async def test_a_failure_is_not_kept(write_plugin: Write, clock: ManualClock) -> None:
+async def test_a_plugin_failure_is_not_cached(write_plugin: Write, clock: ManualClock) -> None:
     credentials = ExecCredentials(write_plugin("give(token='t') if count == 2 else sys.exit(1)"), clock=clock)
     with pytest.raises(CredentialError):
         await credentials.current()
@@ -193,7 +193,7 @@ async def test_a_plugin_is_killed_when_all_callers_are_cancelled(
     assert task.cancelled()
 
 
-async def test_a_plugin_that_is_not_installed_says_how_to_install_it(clock: ManualClock) -> None:
+async def test_a_missing_plugin_is_reported_with_its_install_hint(clock: ManualClock) -> None:
     plugin = ExecPlugin("exec of x", "no-such-plugin-here", install_hint="Run:\n  get it")
     with pytest.raises(
         ConfigError, match=r"no-such-plugin-here is not installed, or not in PATH\. Run: get it"
@@ -208,7 +208,9 @@ async def test_a_file_that_is_not_executable_is_reported(clock: ManualClock, tmp
         await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
 
 
-async def test_a_program_that_is_none_is_told(clock: ManualClock, tmp_path: Path) -> None:
+async def test_a_plugin_with_an_invalid_executable_format_is_reported(
+    clock: ManualClock, tmp_path: Path
+) -> None:
     script = tmp_path / "plugin"
     script.write_text("nonsense")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -216,7 +218,7 @@ async def test_a_program_that_is_none_is_told(clock: ManualClock, tmp_path: Path
         await ExecCredentials(ExecPlugin("exec of x", str(script)), clock=clock).current()
 
 
-async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
+async def test_a_plugin_that_needs_a_terminal_is_rejected_without_one(
     write_plugin: Write, clock: ManualClock, tmp_path: Path
 ) -> None:
     plugin = replace(write_plugin("give(token='t')"), interactive_mode="Always")
@@ -225,7 +227,7 @@ async def test_a_plugin_that_needs_a_terminal_is_refused_without_one(
     assert runs(tmp_path) == []
 
 
-async def test_a_plugin_may_ask_on_a_terminal_where_there_is_one(
+async def test_a_plugin_can_prompt_if_a_terminal_is_available(
     write_plugin: Write, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal:
@@ -264,12 +266,12 @@ GOOD: dict[str, Any] = {
         ({"environment": {"": "x"}}, "variable without a name"),
     ],
 )
-def test_an_entry_that_cannot_work_is_refused_when_it_is_read(wrong: dict[str, Any], words: str) -> None:
+def test_an_invalid_exec_entry_is_rejected_on_load(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=r"^exec of x ") as raised:
         ExecPlugin.checked(**{**GOOD, **wrong})
     assert words in str(raised.value)
 
 
-def test_v1beta1_asks_on_a_terminal_where_it_says_nothing() -> None:
+def test_the_interactive_mode_defaults_to_if_available_for_v1beta1() -> None:
     plugin = ExecPlugin.checked(**{**GOOD, "api_version": V1BETA1, "interactive_mode": ""})
     assert plugin.interactive_mode == "IfAvailable"

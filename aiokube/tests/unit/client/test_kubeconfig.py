@@ -51,14 +51,14 @@ async def header(config: ClusterConfig) -> str | None:
 # ---------------------------------------------------------------------------------------------- the context
 
 
-def test_a_context_gives_server_namespace_and_where_it_was_found(tmp_path: Path) -> None:
+def test_a_context_determines_server_namespace_and_origin(tmp_path: Path) -> None:
     config = resolve(tmp_path, context={"cluster": "c", "user": "u", "namespace": "team"})
     assert (config.server, config.namespace) == ("https://10.0.0.1:6443", "team")
     assert config.origin == f"context 'dev' in {tmp_path / 'config'}"
     assert resolve(tmp_path).namespace == "default"
 
 
-def test_another_context_can_be_named(tmp_path: Path) -> None:
+def test_another_context_can_be_selected(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
         "current-context: a\n"
@@ -72,7 +72,7 @@ def test_another_context_can_be_named(tmp_path: Path) -> None:
         config_of(kubeconfig, clock=ManualClock(), context="c", environ={})
 
 
-def test_without_a_current_context_one_has_to_be_named(tmp_path: Path) -> None:
+def test_a_context_must_be_named_if_there_is_no_current_context(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("contexts: [{name: a, context: {cluster: a}}]")
     with pytest.raises(ConfigError, match=r"no current-context: set it, or name a context \(known: a\)"):
@@ -114,7 +114,7 @@ async def test_a_context_may_have_no_user(tmp_path: Path) -> None:
         ({"server": "host:6443", "certificate-authority": "ca.crt"}, "https://host:6443"),
     ],
 )
-def test_the_server_is_taken_as_kubectl_takes_it(
+def test_the_server_url_is_interpreted_as_in_kubectl(
     tmp_path: Path, cluster: dict[str, Any], server: str
 ) -> None:
     assert resolve(tmp_path, cluster=cluster).server == server
@@ -134,7 +134,7 @@ def test_a_cluster_without_a_server_is_reported(tmp_path: Path) -> None:
         resolve(tmp_path, cluster={"server": None})
 
 
-def test_trust_is_given_by_file_data_name_or_not_at_all(tmp_path: Path) -> None:
+def test_tls_trust_is_configured_by_file_data_server_name_or_disabled(tmp_path: Path) -> None:
     def tls(**cluster: Any) -> TlsConfig:
         return resolve(tmp_path, cluster={key.replace("_", "-"): value for key, value in cluster.items()}).tls
 
@@ -148,7 +148,7 @@ def test_trust_is_given_by_file_data_name_or_not_at_all(tmp_path: Path) -> None:
         tls(certificate_authority_data="%%%")
 
 
-def test_a_proxy_may_be_given_and_comes_before_the_environments(tmp_path: Path) -> None:
+def test_a_configured_proxy_takes_precedence_over_the_environment(tmp_path: Path) -> None:
     environ = {"HTTPS_PROXY": "http://from-env:3128"}
     assert resolve(tmp_path, environ=environ).proxy_url == "http://from-env:3128"
     given = {"proxy-url": "http://given:3128"}
@@ -157,7 +157,7 @@ def test_a_proxy_may_be_given_and_comes_before_the_environments(tmp_path: Path) 
         resolve(tmp_path, cluster={"proxy-url": "socks5://user:hunter2@given:1080"})
 
 
-def test_compression_is_on_unless_the_cluster_says_otherwise(tmp_path: Path) -> None:
+def test_compression_is_enabled_unless_the_cluster_disables_it(tmp_path: Path) -> None:
     assert resolve(tmp_path).compression
     assert not resolve(tmp_path, cluster={"disable-compression": True}).compression
 
@@ -165,13 +165,13 @@ def test_compression_is_on_unless_the_cluster_says_otherwise(tmp_path: Path) -> 
 # ------------------------------------------------------------------------------------------------- the user
 
 
-async def test_a_token_a_name_or_nothing_identifies(tmp_path: Path) -> None:
+async def test_users_authenticate_by_token_or_password_or_not_at_all(tmp_path: Path) -> None:
     assert await header(resolve(tmp_path, user={"token": "t"})) == "Bearer t"
     assert await header(resolve(tmp_path, user={"username": "a", "password": "b"})) == "Basic YTpi"
     assert await header(resolve(tmp_path)) is None
 
 
-async def test_a_token_file_is_read_from_beside_the_kubeconfig_and_comes_before_the_token(
+async def test_a_token_file_path_is_relative_to_the_kubeconfig_and_overrides_the_token(
     tmp_path: Path,
 ) -> None:
     config = resolve(tmp_path, user={"tokenFile": "token", "token": "given"})
@@ -187,7 +187,7 @@ def put(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-async def test_a_client_certificate_comes_from_files_data_or_both(tmp_path: Path) -> None:
+async def test_a_client_certificate_is_loaded_from_files_data_or_both(tmp_path: Path) -> None:
     async def certificate(**user: str) -> Any:
         entry = {key.replace("_", "-"): value for key, value in user.items()}
         return (await resolve(tmp_path, user=entry).credentials.current()).certificate
@@ -221,12 +221,14 @@ async def test_a_client_certificate_comes_from_files_data_or_both(tmp_path: Path
         ({"auth-provider": {"name": "oidc"}, "exec": {"command": "x"}}, "auth-provider, exec"),
     ],
 )
-def test_two_ways_to_identify_are_one_too_many(tmp_path: Path, user: dict[str, Any], ways: str) -> None:
+def test_two_authentication_methods_for_one_user_are_rejected(
+    tmp_path: Path, user: dict[str, Any], ways: str
+) -> None:
     with pytest.raises(ConfigError, match=rf"user 'u' in .* in 2 ways \({ways}\): keep one"):
         resolve(tmp_path, user=user)
 
 
-def test_impersonation_is_carried_over(tmp_path: Path) -> None:
+def test_impersonation_settings_are_read(tmp_path: Path) -> None:
     user = {"as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"k": ["v", "w"]}}
     expected = Impersonation("jane", "1", ("a", "b"), {"k": ("v", "w")})
     assert resolve(tmp_path, user=user).impersonation == expected
@@ -236,7 +238,7 @@ def test_impersonation_is_carried_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gcp", "azure"])
-def test_an_auth_provider_that_is_no_more_is_told_with_what_came_after_it(tmp_path: Path, name: str) -> None:
+def test_a_removed_auth_provider_is_reported_with_its_replacement(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         ConfigError, match=f"auth-provider '{name}', which Kubernetes no longer supports: use the exec plugin"
     ):
@@ -276,7 +278,7 @@ def told(folder: Path) -> Any:
     return json.loads((folder / "told").read_text())
 
 
-async def test_a_plugin_beside_the_kubeconfig_is_run_with_its_arguments_and_environment(
+async def test_a_plugin_path_is_relative_to_the_kubeconfig_and_gets_arguments_and_environment(
     tmp_path: Path,
 ) -> None:
     write_plugin(tmp_path)
@@ -312,13 +314,13 @@ async def test_a_plugin_receives_the_cluster_if_it_requests_it(tmp_path: Path) -
     assert told(tmp_path)["spec"]["cluster"]["insecure-skip-tls-verify"] is True
 
 
-def test_an_authority_that_a_plugin_cannot_be_told_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_authority_for_the_plugins_cluster_info_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"/none cannot be read: No such file"):
         resolve(
             tmp_path, cluster={"certificate-authority": "none"}, user=plugin_entry(provideClusterInfo=True)
         )
 
 
-def test_a_plugin_entry_that_cannot_work_names_user_and_file(tmp_path: Path) -> None:
+def test_an_invalid_plugin_entry_is_reported_with_user_and_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^exec of user 'u' in .*/config has the apiVersion ''"):
         resolve(tmp_path, user={"exec": {"command": "x"}})

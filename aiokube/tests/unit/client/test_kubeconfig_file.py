@@ -33,7 +33,7 @@ contexts:
 """
 
 
-def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
+def test_yaml_and_json_kubeconfigs_are_equivalent(tmp_path: Path) -> None:
     as_json = json.dumps(
         {
             "kind": "Config",
@@ -60,7 +60,7 @@ def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "kind: Config", "clusters: null\nusers: []", "# nothing\n"])
-def test_a_file_may_say_next_to_nothing(tmp_path: Path, text: str) -> None:
+def test_a_nearly_empty_file_is_an_empty_kubeconfig(tmp_path: Path, text: str) -> None:
     config = read_kubeconfig(file_of(tmp_path, text))
     assert (config.current_context, config.clusters, config.users, config.contexts) == ("", {}, {}, {})
 
@@ -117,7 +117,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
         read_kubeconfig(tmp_path / "none")
 
 
-def test_the_first_file_that_has_an_entry_has_all_of_it(tmp_path: Path) -> None:
+def test_the_first_file_that_defines_an_entry_wins(tmp_path: Path) -> None:
     first = file_of(
         tmp_path,
         "users: [{name: red, user: {token: one}}]\ncontexts: [{name: a, context: {cluster: x}}]",
@@ -140,14 +140,14 @@ def test_the_first_file_that_has_an_entry_has_all_of_it(tmp_path: Path) -> None:
     assert merged.contexts["b"].file == second
 
 
-def test_a_path_belongs_to_the_folder_of_its_file(tmp_path: Path) -> None:
+def test_relative_paths_are_resolved_against_the_folder_of_the_file(tmp_path: Path) -> None:
     path = file_of(tmp_path, "users: [{name: a}]", "one/config")
     located = read_kubeconfig(path).users["a"]
     assert located.path("pki/me.crt") == tmp_path / "one/pki/me.crt"
     assert located.path("/etc/me.crt") == Path("/etc/me.crt")
 
 
-def test_a_path_belongs_to_its_folder_also_where_the_file_was_named_relatively(
+def test_relative_paths_are_resolved_even_if_the_path_of_the_file_is_relative(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_of(tmp_path, "users: [{name: a}]", "one/config")

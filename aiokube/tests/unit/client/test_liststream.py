@@ -59,16 +59,12 @@ items = st.builds(
 
 
 @given(st.lists(items, max_size=6), st.lists(st.integers(1, 60), min_size=1, max_size=5))
-def test_the_items_are_those_of_the_list_whatever_the_chunks(
-    pods: list[dict[str, Any]], sizes: list[int]
-) -> None:
+def test_any_chunking_gives_the_same_list_items(pods: list[dict[str, Any]], sizes: list[int]) -> None:
     assert split(text_of(list_of(*pods)), sizes) == pods
 
 
 @given(st.lists(items, max_size=4), st.lists(st.integers(1, 60), min_size=1, max_size=5))
-def test_the_items_may_come_before_what_the_list_says_of_itself(
-    pods: list[dict[str, Any]], sizes: list[int]
-) -> None:
+def test_list_items_may_precede_kind_and_metadata(pods: list[dict[str, Any]], sizes: list[int]) -> None:
     assert split(text_of({"items": pods, "kind": "PodList", "metadata": {}}), sizes) == pods
 
 
@@ -83,7 +79,7 @@ async def read(
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3000])
-async def test_a_list_gives_its_items_and_then_its_version(
+async def test_a_list_yields_its_items_and_then_its_resource_version(
     server: Server, clock: ManualClock, size: int
 ) -> None:
     filling = {"note": "x" * 300}
@@ -92,19 +88,19 @@ async def test_a_list_gives_its_items_and_then_its_version(
     assert found == (wanted, "41", "")
 
 
-async def test_no_items_at_all_are_an_empty_list(server: Server, clock: ManualClock) -> None:
+async def test_missing_items_are_an_empty_list(server: Server, clock: ManualClock) -> None:
     assert await read(server, clock, b'{"metadata":{"resourceVersion":"9"},"items":null}') == ([], "9", "")
     assert await read(server, clock, b'{"metadata":{"resourceVersion":"9"}}') == ([], "9", "")
 
 
-async def test_a_version_that_comes_after_many_items_is_found(server: Server, clock: ManualClock) -> None:
+async def test_a_resource_version_after_many_items_is_found(server: Server, clock: ManualClock) -> None:
     pods = [pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(600)]
     document = {"items": pods, "metadata": {"resourceVersion": "12", "continue": "more"}}
     names, version, token = await read(server, clock, document)
     assert (len(names), version, token) == (600, "12", "more")
 
 
-async def test_items_are_given_before_the_answer_has_ended(server: Server, clock: ManualClock) -> None:
+async def test_items_are_yielded_before_the_response_is_complete(server: Server, clock: ManualClock) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
     go_on = asyncio.Event()
 
@@ -127,7 +123,7 @@ async def test_items_are_given_before_the_answer_has_ended(server: Server, clock
     assert (count, stream.resource_version) == (900, "41")
 
 
-async def test_an_answer_that_breaks_off_is_an_error_and_no_list(server: Server, clock: ManualClock) -> None:
+async def test_an_aborted_list_response_is_an_error(server: Server, clock: ManualClock) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
 
     async def broken(request: web.BaseRequest) -> web.StreamResponse:
@@ -146,14 +142,16 @@ async def test_an_answer_that_breaks_off_is_an_error_and_no_list(server: Server,
     assert stream.resource_version == ""
 
 
-async def test_an_answer_that_is_cut_but_ends_well_is_an_error(server: Server, clock: ManualClock) -> None:
+async def test_a_truncated_body_in_a_complete_response_is_an_error(
+    server: Server, clock: ManualClock
+) -> None:
     text = text_of(list_of(*(pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(900))))
     for end in (600_000, text.rindex(b'},{"metadata"') + 1):
         with pytest.raises(UnexpectedResponseError):
             await read(server, clock, text[:end])
 
 
-async def test_an_item_that_cannot_be_read_spoils_the_list_and_is_not_quoted(
+async def test_an_undecodable_item_fails_the_list_and_is_not_quoted(
     server: Server, clock: ManualClock
 ) -> None:
     pods = [pod(f"pod-{number}", spec={"note": "x" * 900}) for number in range(600)]
@@ -165,7 +163,7 @@ async def test_an_item_that_cannot_be_read_spoils_the_list_and_is_not_quoted(
     assert "secret-text" not in str(caught.value)
 
 
-async def test_the_refusal_is_raised_on_entering(server: Server, clock: ManualClock) -> None:
+async def test_an_error_response_is_raised_on_entry(server: Server, clock: ManualClock) -> None:
     server.script(failure(410, "Expired", "too old"))
     async with client_of(server, clock) as client:
         with pytest.raises(ExpiredError):
@@ -175,7 +173,7 @@ async def test_the_refusal_is_raised_on_entering(server: Server, clock: ManualCl
     assert server.seen[-1].headers["Accept-Encoding"] == "gzip"
 
 
-async def test_it_has_to_be_entered(server: Server, clock: ManualClock) -> None:
+async def test_a_list_stream_must_be_entered_before_use(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         with pytest.raises(RuntimeError, match="entered"):
             await anext(aiter(client.list_stream(PODS)))

@@ -42,7 +42,7 @@ def found(tmp_path: Path, account: Path, path: str = "", context: str = "", **en
     ).server
 
 
-def test_the_file_that_is_named_comes_first_then_the_variable_then_the_home_then_the_pod(
+def test_config_is_loaded_from_the_named_file_then_the_variable_then_home_then_the_pod(
     tmp_path: Path, account: Path
 ) -> None:
     named = str(kubeconfig(tmp_path / "named", "named"))
@@ -59,12 +59,12 @@ def test_the_file_that_is_named_comes_first_then_the_variable_then_the_home_then
         found(tmp_path, account)
 
 
-def test_home_is_where_the_environment_says(tmp_path: Path) -> None:
+def test_the_home_folder_is_taken_from_the_environment(tmp_path: Path) -> None:
     kubeconfig(tmp_path / ".kube/config", "home")
     assert load_config(clock=ManualClock(), environ={"HOME": str(tmp_path)}).server == "https://home"
 
 
-def test_the_files_of_the_variable_are_laid_over_each_other_and_missing_ones_are_skipped(
+def test_files_listed_in_the_variable_are_merged_and_missing_ones_are_skipped(
     tmp_path: Path, account: Path
 ) -> None:
     one = tmp_path / "one"
@@ -73,7 +73,7 @@ def test_the_files_of_the_variable_are_laid_over_each_other_and_missing_ones_are
     assert found(tmp_path, account, KUBECONFIG=f"{tmp_path / 'none'}::{one}:{two}:{one}") == "https://one"
 
 
-def test_a_variable_that_lists_nothing_that_is_there_is_told_and_nothing_else_is_tried(
+def test_a_variable_that_lists_only_missing_files_is_an_error_without_fallback(
     tmp_path: Path, account: Path
 ) -> None:
     kubeconfig(tmp_path / "home/.kube/config", "home")
@@ -83,12 +83,12 @@ def test_a_variable_that_lists_nothing_that_is_there_is_told_and_nothing_else_is
         found(tmp_path, account, KUBECONFIG="/none", **IN_CLUSTER)
 
 
-def test_a_named_file_has_to_exist(tmp_path: Path, account: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path, account: Path) -> None:
     with pytest.raises(ConfigError, match="kubeconfig /none cannot be read"):
         found(tmp_path, account, "/none")
 
 
-def test_a_named_context_never_means_the_service_account(tmp_path: Path, account: Path) -> None:
+def test_a_named_context_never_falls_back_to_the_service_account(tmp_path: Path, account: Path) -> None:
     with pytest.raises(ConfigError, match="a context was named"):
         found(tmp_path, account, context="a", **IN_CLUSTER)
 
@@ -96,7 +96,7 @@ def test_a_named_context_never_means_the_service_account(tmp_path: Path, account
 # ------------------------------------------------------------------------------------------------ in a pod
 
 
-async def test_a_pod_is_its_service_account(account: Path) -> None:
+async def test_the_in_cluster_config_uses_the_service_account(account: Path) -> None:
     config = in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account)
     assert config.server == "https://10.96.0.1:443"
     assert config.tls.ca_file == account / "ca.crt"
@@ -105,13 +105,13 @@ async def test_a_pod_is_its_service_account(account: Path) -> None:
     assert config.origin == f"the service account in {account}"
 
 
-def test_an_ipv6_service_address_stands_in_brackets(account: Path) -> None:
+def test_an_ipv6_service_address_is_bracketed(account: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "fd00:10:96::1", "KUBERNETES_SERVICE_PORT": "443"}
     config = in_cluster_config(clock=ManualClock(), environ=environ, folder=account)
     assert config.server == "https://[fd00:10:96::1]:443"
 
 
-def test_the_namespace_may_come_from_the_environment_or_be_the_default(account: Path) -> None:
+def test_the_namespace_is_taken_from_the_environment_or_defaults_to_default(account: Path) -> None:
     named = in_cluster_config(
         clock=ManualClock(), environ={**IN_CLUSTER, "POD_NAMESPACE": "mine"}, folder=account
     )
@@ -120,7 +120,9 @@ def test_the_namespace_may_come_from_the_environment_or_be_the_default(account: 
     assert in_cluster_config(clock=ManualClock(), environ=IN_CLUSTER, folder=account).namespace == "default"
 
 
-def test_what_a_pod_lacks_is_told(account: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_parts_of_the_in_cluster_environment_are_reported(
+    account: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(ConfigError, match=r"not a pod: KUBERNETES_SERVICE_HOST .* name a kubeconfig"):
         in_cluster_config(clock=ManualClock(), environ={}, folder=account)
     (account / "ca.crt").unlink()

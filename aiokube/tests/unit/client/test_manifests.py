@@ -10,7 +10,7 @@ from aiokube.client.manifests import ManifestError, parse_manifests, read_manife
 SERVICE = b"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
 
 
-def test_a_file_of_many_documents_is_read_in_order_and_each_knows_its_line() -> None:
+def test_multi_document_files_are_read_in_order_with_line_numbers() -> None:
     text = (
         SERVICE + b"---\n# nothing here\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api}\n"
     )
@@ -25,7 +25,7 @@ def test_a_file_of_many_documents_is_read_in_order_and_each_knows_its_line() -> 
     assert str(deployment) == "Deployment api (shop.yaml:7)"
 
 
-def test_json_is_read_too_and_a_list_stands_for_its_items() -> None:
+def test_json_is_accepted_and_lists_are_expanded_to_their_items() -> None:
     text = (
         b'{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}},'
     )
@@ -33,7 +33,7 @@ def test_json_is_read_too_and_a_list_stands_for_its_items() -> None:
     assert [str(manifest) for manifest in parse_manifests(text, "x")] == ["Pod a (x:1)", "Pod b- (x:1)"]
 
 
-def test_a_folder_is_its_files_by_name_and_not_its_subfolders(tmp_path: Path) -> None:
+def test_a_folder_is_read_in_name_order_without_subfolders(tmp_path: Path) -> None:
     (tmp_path / "b.yml").write_bytes(SERVICE)
     (tmp_path / "a.json").write_bytes(b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}')
     (tmp_path / "README.md").write_bytes(b"no manifest")
@@ -42,12 +42,12 @@ def test_a_folder_is_its_files_by_name_and_not_its_subfolders(tmp_path: Path) ->
     assert [manifest.kind for manifest in read_manifests([str(tmp_path)])] == ["Pod", "Service"]
 
 
-def test_standard_input_is_a_file_too() -> None:
+def test_manifests_can_be_read_from_standard_input() -> None:
     (manifest,) = read_manifests(["-"], stdin=io.BytesIO(SERVICE))
     assert manifest.place == "stdin:1"
 
 
-def test_values_are_what_kubectl_takes_them_for() -> None:
+def test_scalar_values_are_parsed_as_in_kubectl() -> None:
     values = b"{day: 2026-01-01, time: 12:30:45, many: 1e3, mode: 0777, new: 0o17, hex: 0x1F, on: yes, is: =, v: 1.27, n: -3}"
     (manifest,) = parse_manifests(SERVICE + b"spec: " + values, "x")
     assert manifest.document["spec"] == {
@@ -82,13 +82,13 @@ def test_values_are_what_kubectl_takes_them_for() -> None:
         (b"apiVersion: v1\nkind: List\nitems: [{kind: Pod}]\n", "f:1: items[0]: apiVersion is missing"),
     ],
 )
-def test_a_mistake_is_reported_with_file_line_and_problem(text: bytes, problem: str) -> None:
+def test_an_error_is_reported_with_file_line_and_problem(text: bytes, problem: str) -> None:
     with pytest.raises(ManifestError) as caught:
         parse_manifests(text, "f")
     assert str(caught.value) == problem
 
 
-def test_what_is_no_text_at_all_is_told() -> None:
+def test_binary_content_is_reported() -> None:
     with pytest.raises(ManifestError, match="not valid YAML or JSON"):
         parse_manifests(b"\xff\xfe\x00", "f")
 

@@ -80,7 +80,9 @@ def hang_up(writer: asyncio.StreamWriter) -> None:
     transport.abort()
 
 
-async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clock: ManualClock) -> None:
+async def test_a_refused_connection_names_host_and_port_and_rules_out_side_effects(
+    clock: ManualClock,
+) -> None:
     async with raw_server(lambda number, reader, writer: asyncio.sleep(0)) as url:
         pass  # the port is closed now
     async with client_at(url, clock) as client:
@@ -92,13 +94,13 @@ async def test_a_refused_connection_names_host_and_port_and_nothing_was_done(clo
     assert raised.value.retryable
 
 
-async def test_a_host_that_does_not_exist_is_named(clock: ManualClock) -> None:
+async def test_an_unknown_host_is_named_in_the_error(clock: ManualClock) -> None:
     async with client_at("http://no-such-host.invalid:6443", clock) as client:
         with pytest.raises(ConnectionFailedError, match=r"no-such-host\.invalid:6443: no such host"):
             await client.get(PODS, KEY)
 
 
-async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: ManualClock) -> None:
+async def test_a_post_with_a_lost_response_is_not_retried(clock: ManualClock) -> None:
     requests = 0
 
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,7 +119,7 @@ async def test_a_post_whose_answer_is_lost_is_not_sent_again(clock: ManualClock)
 @pytest.mark.parametrize(
     "error", [aiohttp.ClientOSError(errno.ECONNRESET, "reset"), aiohttp.ServerDisconnectedError()]
 )
-def test_a_failure_after_sending_may_have_acted(error: aiohttp.ClientError) -> None:
+def test_failures_after_sending_are_marked_as_possibly_processed(error: aiohttp.ClientError) -> None:
     found = transport_error(error, "POST", "/x", Peer("host", 1))
     assert isinstance(found, ConnectionFailedError)
     assert found.may_have_acted
@@ -129,7 +131,7 @@ def test_a_failure_after_sending_may_have_acted(error: aiohttp.ClientError) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_idempotent_methods(
+async def test_a_dropped_keep_alive_connection_is_replaced_for_idempotent_methods(
     clock: ManualClock, method: str
 ) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +156,7 @@ async def test_a_kept_connection_that_the_server_has_dropped_is_replaced_for_ide
         await ask(client)
 
 
-async def test_an_answer_that_breaks_off_is_truncated(clock: ManualClock) -> None:
+async def test_an_aborted_response_raises_a_truncation_error(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(HEAD + b"Content-Length: 1000\r\n\r\n{")
@@ -175,7 +177,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_broke(
+async def test_a_broken_watch_yields_complete_events_and_then_raises(
     clock: ManualClock, is_reset: bool
 ) -> None:
     read = asyncio.Event()
@@ -194,7 +196,7 @@ async def test_a_watch_that_breaks_gives_what_came_whole_and_then_says_that_it_b
             await anext(batches)
 
 
-async def test_a_watch_that_ends_properly_drops_a_line_without_an_end_in_silence(clock: ManualClock) -> None:
+async def test_a_watch_that_ends_cleanly_silently_drops_an_incomplete_line(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(CHUNKED + chunk(LINE + LINE[:20]) + b"0\r\n\r\n")
@@ -232,9 +234,7 @@ async def test_a_watch_with_broken_framing_raises(clock: ManualClock) -> None:
     ],
     ids=["bad gzip", "bad gzip of a failure", "bad header", "long header", "204", "304"],
 )
-async def test_an_answer_that_makes_no_sense_is_the_transports_failure(
-    clock: ManualClock, answer: bytes
-) -> None:
+async def test_a_malformed_response_is_a_transport_error(clock: ManualClock, answer: bytes) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(answer)
@@ -246,7 +246,7 @@ async def test_an_answer_that_makes_no_sense_is_the_transports_failure(
     assert raised.value.retryable
 
 
-async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: ManualClock) -> None:
+async def test_a_peer_that_does_not_speak_http_is_reported_as_such(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
@@ -266,7 +266,7 @@ async def test_what_does_not_speak_http_is_told_apart_from_a_server(clock: Manua
         (599, "", InternalServerError, "GET /x: HTTP 599"),
     ],
 )
-async def test_a_failure_without_a_status_is_reported_with_its_text(
+async def test_an_error_response_without_a_status_is_reported_with_its_text(
     server: Server, clock: ManualClock, code: int, text: str, kind: type[Exception], message: str
 ) -> None:
     server.script(web.Response(status=code, text=text))
@@ -276,7 +276,7 @@ async def test_a_failure_without_a_status_is_reported_with_its_text(
     assert str(raised.value) == message
 
 
-async def test_the_words_of_a_failure_are_cut_and_a_page_of_markup_is_left_out(
+async def test_long_error_texts_are_truncated_and_html_pages_are_omitted(
     server: Server, clock: ManualClock
 ) -> None:
     server.script(
@@ -292,7 +292,7 @@ async def test_the_words_of_a_failure_are_cut_and_a_page_of_markup_is_left_out(
     assert "html" not in str(raised.value)
 
 
-async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_shown(
+async def test_an_unexpected_response_body_raises_an_error_without_quoting_it(
     server: Server, clock: ManualClock
 ) -> None:
     server.script(web.Response(text="<html>welcome, secret</html>"))
@@ -303,7 +303,7 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_unexpected_and_not_sh
             assert "secret" not in str(raised.value)
 
 
-async def test_after_a_connection_turned_out_to_be_dead_the_other_open_ones_are_used_no_more(
+async def test_other_pooled_connections_are_not_reused_after_one_was_found_dead(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a proxy that keeps dead connections open, each request on one of them took a minute to fail."""
@@ -338,7 +338,7 @@ async def test_after_a_connection_turned_out_to_be_dead_the_other_open_ones_are_
             await client.get(ENDPOINTS, KEY)
 
 
-async def test_a_watch_that_is_open_goes_on_when_connections_are_distrusted(clock: ManualClock) -> None:
+async def test_open_watches_continue_when_pooled_connections_are_discarded(clock: ManualClock) -> None:
     async def script(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")

@@ -74,7 +74,7 @@ def credentials_of(
     return OidcCredentials(settings, id_token=token, refresh_token=refresh, clock=clock)
 
 
-async def test_a_token_is_used_until_ten_seconds_before_its_end(
+async def test_a_token_is_used_until_ten_seconds_before_its_expiry(
     provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600))
@@ -89,7 +89,7 @@ async def test_a_token_is_used_until_ten_seconds_before_its_end(
     assert provider.form()["refresh_token"] == ["r1"]
 
 
-async def test_the_client_identifies_itself_as_the_provider_wants(
+async def test_the_client_uses_the_authentication_method_of_the_provider(
     provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     await credentials_of(settings, clock, "").current()
@@ -110,7 +110,7 @@ async def test_concurrent_callers_share_one_renewal(
     assert len(provider.server.seen) == 2
 
 
-async def test_a_refused_token_is_renewed(
+async def test_a_rejected_token_is_renewed(
     provider: Provider, settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600))
@@ -120,14 +120,14 @@ async def test_a_refused_token_is_renewed(
     assert await credentials.renewed(first) is second
 
 
-async def test_a_token_without_an_end_or_that_is_none_is_used_as_it_is(
+async def test_tokens_without_an_expiry_and_opaque_tokens_are_used_as_they_are(
     settings: OidcSettings, clock: ManualClock
 ) -> None:
     for token in (id_token(None), "opaque", "a.b.c", "a.!.c"):
         assert (await credentials_of(settings, clock, token).current()).authorization == f"Bearer {token}"
 
 
-async def test_an_expired_token_that_cannot_be_renewed_says_when_it_ended_and_what_to_do(
+async def test_an_expired_token_that_cannot_be_renewed_is_reported_with_expiry_and_remedy(
     settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(0), refresh="")
@@ -137,7 +137,7 @@ async def test_an_expired_token_that_cannot_be_renewed_says_when_it_ended_and_wh
         await credentials.current()
 
 
-async def test_a_refused_token_that_cannot_be_renewed_is_the_same_again(
+async def test_a_rejected_token_that_cannot_be_renewed_is_returned_unchanged(
     settings: OidcSettings, clock: ManualClock
 ) -> None:
     credentials = credentials_of(settings, clock, id_token(3600), refresh="")
@@ -145,7 +145,7 @@ async def test_a_refused_token_that_cannot_be_renewed_is_the_same_again(
     assert await credentials.renewed(first) is first
 
 
-def test_an_entry_with_no_token_at_all_is_refused(settings: OidcSettings, clock: ManualClock) -> None:
+def test_an_entry_without_any_token_is_rejected(settings: OidcSettings, clock: ManualClock) -> None:
     with pytest.raises(ConfigError, match="neither an id-token nor a refresh-token: log in"):
         credentials_of(settings, clock, "", refresh="")
 
@@ -188,7 +188,7 @@ async def test_a_failing_provider_is_reported(
     assert words in str(raised.value)
 
 
-async def test_a_provider_that_cannot_be_reached_may_be_back_later(clock: ManualClock) -> None:
+async def test_an_unreachable_provider_is_a_retryable_error(clock: ManualClock) -> None:
     settings = OidcSettings("user 'u'", "https://no-such-host.invalid", "kubernetes")
     with pytest.raises(CredentialError, match="cannot be reached"):
         await credentials_of(settings, clock, "").current()

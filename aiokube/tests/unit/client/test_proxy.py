@@ -30,7 +30,7 @@ PROXY = "http://proxy:3128"
         ("https://[::1]:6443", {"HTTPS_PROXY": PROXY}, ""),
     ],
 )
-def test_the_environment_names_the_proxy_and_loopback_never_has_one(
+def test_the_proxy_is_read_from_the_environment_except_for_loopback(
     server: str, environ: dict[str, str], expected: str
 ) -> None:
     assert proxy_from_environment(server, environ) == expected
@@ -62,7 +62,7 @@ def test_the_environment_names_the_proxy_and_loopback_never_has_one(
         ("https://a", "", False),
     ],
 )
-def test_no_proxy_is_read_as_go_reads_it(server: str, exceptions: str, is_direct: bool) -> None:
+def test_no_proxy_is_interpreted_as_in_go(server: str, exceptions: str, is_direct: bool) -> None:
     found = proxy_from_environment(server, {"HTTPS_PROXY": PROXY, "NO_PROXY": exceptions})
     assert found == ("" if is_direct else PROXY)
 
@@ -102,7 +102,7 @@ class Tunnel:
             group.create_task(pump(there, writer), name="down")
 
 
-async def test_a_server_is_reached_through_a_tunnel_with_the_proxys_password(
+async def test_a_server_is_reached_through_a_tunnel_with_proxy_authentication(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     tunnel = Tunnel()
@@ -125,7 +125,7 @@ async def test_a_server_is_reached_through_a_tunnel_with_the_proxys_password(
     assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:hunter2") in request
 
 
-async def test_a_refusing_or_unreachable_proxy_is_reported_without_its_password(
+async def test_a_rejecting_or_unreachable_proxy_is_reported_without_its_password(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     proxy = await asyncio.start_server(Tunnel(refuses=True).serve, "127.0.0.1", 0)

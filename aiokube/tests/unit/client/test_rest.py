@@ -33,7 +33,7 @@ def stores(server: Server) -> None:
     server.script(answer)
 
 
-async def test_get_asks_for_one_object(server: Server, clock: ManualClock) -> None:
+async def test_get_requests_one_object(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         pod = await client.get(PODS, KEY)
     assert pod.metadata.resource_version == "7"
@@ -41,13 +41,17 @@ async def test_get_asks_for_one_object(server: Server, clock: ManualClock) -> No
     assert (seen.method, seen.path, seen.query) == ("GET", "/api/v1/namespaces/ns/pods/a", "")
 
 
-async def test_a_resource_without_namespaces_has_none_in_its_path(server: Server, clock: ManualClock) -> None:
+async def test_paths_of_cluster_scoped_resources_contain_no_namespace(
+    server: Server, clock: ManualClock
+) -> None:
     async with client_of(server, clock) as client:
         await client.get(NODES, ObjectKey("", "a"))
     assert server.seen[0].path == "/api/v1/nodes/a"
 
 
-async def test_create_posts_the_body_and_returns_what_is_stored(server: Server, clock: ManualClock) -> None:
+async def test_create_posts_the_body_and_returns_the_stored_object(
+    server: Server, clock: ManualClock
+) -> None:
     async with client_of(server, clock) as client:
         stored = await client.create(
             ENDPOINT_SLICES, EndpointSlice(metadata=ObjectMeta(generate_name="a-")), namespace="ns"
@@ -104,7 +108,7 @@ async def test_delete_sends_its_preconditions(server: Server, clock: ManualClock
     }
 
 
-async def test_a_page_is_asked_for_with_all_that_narrows_it(server: Server, clock: ManualClock) -> None:
+async def test_all_list_options_are_sent_with_a_page_request(server: Server, clock: ManualClock) -> None:
     server.script(
         json_response(
             '{"metadata":{"resourceVersion":"9","continue":"more","remainingItemCount":3},'
@@ -130,7 +134,7 @@ async def test_a_page_is_asked_for_with_all_that_narrows_it(server: Server, cloc
     )
 
 
-async def test_what_says_nothing_is_not_asked(server: Server, clock: ManualClock) -> None:
+async def test_unset_list_options_are_not_sent(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"items":null}'))
     async with client_of(server, clock) as client:
         page = await client.list_page(PODS)
@@ -138,7 +142,7 @@ async def test_what_says_nothing_is_not_asked(server: Server, clock: ManualClock
     assert (server.seen[0].path, server.seen[0].query) == ("/api/v1/pods", "")
 
 
-async def test_only_lists_are_asked_for_compressed_and_they_come_out_whole(
+async def test_only_lists_are_requested_compressed_and_are_decompressed(
     server: Server, clock: ManualClock
 ) -> None:
     async def compressed(request: web.BaseRequest) -> web.StreamResponse:
@@ -154,7 +158,7 @@ async def test_only_lists_are_asked_for_compressed_and_they_come_out_whole(
     assert [seen.headers["Accept-Encoding"] for seen in server.seen] == ["gzip", "identity"]
 
 
-async def test_every_request_asks_for_json_and_says_who_asks(server: Server, clock: ManualClock) -> None:
+async def test_every_request_accepts_json_and_sends_a_user_agent(server: Server, clock: ManualClock) -> None:
     async with Client.from_config(ClusterConfig(server.url), clock=clock, user_agent="me/1") as client:
         await client.get(PODS, KEY)
     headers = server.seen[0].headers
@@ -163,7 +167,7 @@ async def test_every_request_asks_for_json_and_says_who_asks(server: Server, clo
     assert "Cookie" not in headers
 
 
-async def test_impersonation_is_in_every_request(server: Server, clock: ManualClock) -> None:
+async def test_impersonation_headers_are_sent_with_every_request(server: Server, clock: ManualClock) -> None:
     who = Impersonation("jane", "u-1", ("a", "b"), {"Acme.com/Project": ("p", "q")})
     config = ClusterConfig(server.url, impersonation=who)
     async with Client.from_config(config, clock=clock) as client:
@@ -175,14 +179,14 @@ async def test_impersonation_is_in_every_request(server: Server, clock: ManualCl
     assert seen.headers["Impersonate-Extra-acme.com%2Fproject"] == "p"
 
 
-async def test_a_server_may_live_below_a_path(server: Server, clock: ManualClock) -> None:
+async def test_a_server_url_may_have_a_path(server: Server, clock: ManualClock) -> None:
     config = ClusterConfig(f"{server.url}/k8s/clusters/c-1")
     async with Client.from_config(config, clock=clock) as client:
         await client.get(PODS, KEY)
     assert server.seen[0].path == "/k8s/clusters/c-1/api/v1/namespaces/ns/pods/a"
 
 
-async def test_a_name_cannot_leave_its_place_in_the_path(server: Server, clock: ManualClock) -> None:
+async def test_names_are_escaped_in_the_path(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         await client.get(PODS, ObjectKey("ns", "a/../b?x=y"))
         await client.request("GET", "/healthz\r\nX: y?z")
@@ -190,7 +194,7 @@ async def test_a_name_cannot_leave_its_place_in_the_path(server: Server, clock: 
     assert server.seen[1].path == "/healthz%0D%0AX:%20y%3Fz"
 
 
-async def test_the_raw_door_gives_the_body_as_it_is(server: Server, clock: ManualClock) -> None:
+async def test_raw_requests_return_the_body_unchanged(server: Server, clock: ManualClock) -> None:
     server.script(web.Response(text="ok"))
     async with client_of(server, clock) as client:
         body = await client.request(
@@ -202,7 +206,7 @@ async def test_the_raw_door_gives_the_body_as_it_is(server: Server, clock: Manua
     assert seen.headers["Content-Type"] == "application/xml"
 
 
-async def test_a_source_is_the_client_bound_to_a_part_of_a_resource(
+async def test_a_source_is_a_client_bound_to_a_selection_of_a_resource(
     server: Server, clock: ManualClock
 ) -> None:
     server.script(json_response('{"items":[]}'), json_response(""))
@@ -224,16 +228,14 @@ async def test_a_source_is_the_client_bound_to_a_part_of_a_resource(
     )
 
 
-async def test_requests_one_after_the_other_share_a_connection(server: Server, clock: ManualClock) -> None:
+async def test_sequential_requests_share_a_connection(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         for _ in range(3):
             await client.get(PODS, KEY)
     assert len({seen.peer for seen in server.seen}) == 1
 
 
-async def test_a_large_body_arrives_whole_also_when_it_is_sent_twice(
-    server: Server, clock: ManualClock
-) -> None:
+async def test_a_large_body_arrives_complete_even_on_a_retry(server: Server, clock: ManualClock) -> None:
     server.script(failure(429, "TooManyRequests", "busy", {"Retry-After": "1"}), json_response(STORED))
     big = Endpoints(metadata=ObjectMeta(annotations={"a": "x" * 700 * 1024}))
     async with client_of(server, clock) as client:
@@ -260,7 +262,7 @@ def a_slice(**metadata: Any) -> EndpointSlice:
 
 
 @pytest.mark.parametrize("verb", ["create", "update"])
-async def test_a_terse_client_is_answered_with_metadata_alone(
+async def test_a_metadata_only_client_receives_only_metadata(
     server: Server, clock: ManualClock, verb: str
 ) -> None:
     """A write returns the sent object with the stored metadata, at the server's version."""
@@ -287,7 +289,7 @@ async def test_a_terse_client_is_answered_with_metadata_alone(
     assert answer.endpoints is sent.endpoints
 
 
-async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: ManualClock) -> None:
+async def test_a_metadata_only_client_accepts_a_full_response(server: Server, clock: ManualClock) -> None:
     """A server or proxy that ignores the requested form responds with the whole object."""
     stored = msgspec.structs.replace(a_slice(resource_version="8"), endpoints=())
     server.script(json_response(msgspec.json.encode(stored).decode()))
@@ -298,7 +300,7 @@ async def test_a_terse_client_takes_a_whole_answer_too(server: Server, clock: Ma
     assert not answer.endpoints
 
 
-async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(
+async def test_guarded_and_metadata_only_clients_can_be_combined_in_any_order(
     server: Server, clock: ManualClock
 ) -> None:
     def refuse() -> None:
@@ -314,7 +316,7 @@ async def test_a_guarded_client_stays_terse_and_a_terse_one_guarded(
     assert "PartialObjectMetadata" in server.seen[-1].headers["Accept"]
 
 
-async def test_an_answer_without_sense_is_an_error_for_a_terse_client(
+async def test_an_invalid_response_to_a_metadata_only_client_is_an_error(
     server: Server, clock: ManualClock
 ) -> None:
     server.script(json_response('{"kind":"PartialObjectMetadata","metadata":"none"}'))

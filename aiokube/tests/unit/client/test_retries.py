@@ -37,7 +37,7 @@ def ok() -> web.Response:
     return json_response(STORED)
 
 
-async def test_429_with_retry_after_is_waited_out_for_any_method(server: Server, clock: ManualClock) -> None:
+async def test_429_with_retry_after_is_retried_for_any_method(server: Server, clock: ManualClock) -> None:
     server.script(busy("2"), busy("1"), ok())
     async with client_of(server, clock) as client:
         stored = await client.create(ENDPOINTS, Endpoints(), namespace="default")
@@ -46,7 +46,7 @@ async def test_429_with_retry_after_is_waited_out_for_any_method(server: Server,
     assert [seen.method for seen in server.seen] == ["POST"] * 3
 
 
-async def test_the_server_is_asked_at_most_eleven_times(server: Server, clock: ManualClock) -> None:
+async def test_a_request_is_sent_at_most_eleven_times(server: Server, clock: ManualClock) -> None:
     async def always_busy(request: web.BaseRequest) -> web.StreamResponse:
         return busy()
 
@@ -58,7 +58,7 @@ async def test_the_server_is_asked_at_most_eleven_times(server: Server, clock: M
     assert raised.value.retry_after_seconds == 1.0
 
 
-async def test_429_without_retry_after_is_the_callers(server: Server, clock: ManualClock) -> None:
+async def test_429_without_retry_after_is_raised(server: Server, clock: ManualClock) -> None:
     server.script(failure(429, "TooManyRequests"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError):
@@ -66,7 +66,7 @@ async def test_429_without_retry_after_is_the_callers(server: Server, clock: Man
     assert len(server.seen) == 1
 
 
-async def test_a_longer_wait_than_half_a_minute_is_the_callers(server: Server, clock: ManualClock) -> None:
+async def test_429_with_a_retry_after_over_30_seconds_is_raised(server: Server, clock: ManualClock) -> None:
     server.script(busy("31"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError) as raised:
@@ -82,7 +82,7 @@ async def test_retry_after_may_be_a_date(server: Server, clock: ManualClock) -> 
     assert clock.slept == [5.0]
 
 
-async def test_a_retry_after_that_makes_no_sense_is_none(server: Server, clock: ManualClock) -> None:
+async def test_an_invalid_retry_after_is_ignored(server: Server, clock: ManualClock) -> None:
     server.script(busy("soon"))
     async with client_of(server, clock) as client:
         with pytest.raises(TooManyRequestsError) as raised:
@@ -107,7 +107,7 @@ async def test_503_is_retried_only_for_idempotent_requests(server: Server, clock
     ("code", "reason", "kind"),
     [(500, "InternalError", InternalServerError), (504, "Timeout", ServerTimeoutError)],
 )
-async def test_other_failures_are_never_sent_again(
+async def test_other_failures_are_never_retried(
     server: Server, clock: ManualClock, code: int, reason: str, kind: type[Exception]
 ) -> None:
     server.script(failure(code, reason, "no", {"Retry-After": "1"}))
@@ -141,7 +141,7 @@ async def only_second(request: web.BaseRequest) -> web.StreamResponse:
     return failure(401, "Unauthorized")
 
 
-async def test_401_renews_the_credentials_once_and_sends_the_request_again(
+async def test_401_renews_the_credentials_once_and_retries_the_request(
     server: Server, clock: ManualClock
 ) -> None:
     tokens = Tokens("first", "second")
@@ -157,7 +157,9 @@ async def test_401_renews_the_credentials_once_and_sends_the_request_again(
     ]
 
 
-async def test_many_requests_refused_together_renew_once(server: Server, clock: ManualClock) -> None:
+async def test_concurrent_401_responses_renew_the_credentials_once(
+    server: Server, clock: ManualClock
+) -> None:
     tokens = Tokens("first", "second")
     server.script(only_second)
     async with client_of(server, clock, credentials=tokens) as client:
@@ -165,7 +167,7 @@ async def test_many_requests_refused_together_renew_once(server: Server, clock: 
     assert tokens.renewals == 1
 
 
-async def test_a_second_401_is_the_callers(server: Server, clock: ManualClock) -> None:
+async def test_a_second_401_is_raised(server: Server, clock: ManualClock) -> None:
     tokens = Tokens("first", "third", "fourth")
     server.script(only_second)
     async with client_of(server, clock, credentials=tokens) as client:
@@ -174,7 +176,7 @@ async def test_a_second_401_is_the_callers(server: Server, clock: ManualClock) -
     assert len(server.seen) == 2
 
 
-async def test_401_is_not_sent_again_with_the_same_credentials(server: Server, clock: ManualClock) -> None:
+async def test_401_is_not_retried_with_the_same_credentials(server: Server, clock: ManualClock) -> None:
     server.script(only_second)
     async with client_of(server, clock, credentials=Tokens("first")) as client:
         with pytest.raises(UnauthorizedError):
@@ -182,9 +184,7 @@ async def test_401_is_not_sent_again_with_the_same_credentials(server: Server, c
     assert len(server.seen) == 1
 
 
-async def test_opening_a_watch_is_renewed_and_waited_out_like_any_request(
-    server: Server, clock: ManualClock
-) -> None:
+async def test_opening_a_watch_is_retried_like_any_request(server: Server, clock: ManualClock) -> None:
     server.script(busy(), only_second, json_response(""))
     tokens = Tokens("first", "second")
     async with client_of(server, clock, credentials=tokens) as client, client.watch(PODS) as batches:
@@ -193,7 +193,7 @@ async def test_opening_a_watch_is_renewed_and_waited_out_like_any_request(
     assert len(server.seen) == 3
 
 
-async def test_a_redirect_is_refused_without_revealing_its_secrets(
+async def test_a_redirect_is_rejected_without_revealing_its_secrets(
     server: Server, clock: ManualClock
 ) -> None:
     server.script(
@@ -225,7 +225,7 @@ async def test_a_missing_response_times_out(
     assert raised.value.may_have_acted
 
 
-async def test_an_open_watch_has_no_end_of_its_own(
+async def test_an_open_watch_has_no_timeout(
     server: Server, clock: ManualClock, skip_time: Callable[[float], None]
 ) -> None:
     release = asyncio.Event()
@@ -245,9 +245,7 @@ async def test_an_open_watch_has_no_end_of_its_own(
         assert len([batch async for batch in batches]) == 1
 
 
-async def test_a_rate_limit_spaces_requests_and_leaves_watches_alone(
-    server: Server, clock: ManualClock
-) -> None:
+async def test_a_rate_limit_delays_requests_but_not_watches(server: Server, clock: ManualClock) -> None:
     limiter = TokenBucket(per_second=10, burst=1, clock=clock)
     async with Client.from_config(ClusterConfig(server.url), clock=clock, limiter=limiter) as client:
         await client.list_page(PODS)
@@ -258,7 +256,7 @@ async def test_a_rate_limit_spaces_requests_and_leaves_watches_alone(
     assert clock.slept == [pytest.approx(0.1)]
 
 
-async def test_a_closed_client_says_that_it_is_closed(server: Server, clock: ManualClock) -> None:
+async def test_a_closed_client_raises_a_clear_error(server: Server, clock: ManualClock) -> None:
     client = client_of(server, clock)
     await client.list_page(PODS)
     await client.aclose()
@@ -292,7 +290,9 @@ async def test_a_cancelled_request_ends_immediately_and_its_connection_is_not_re
     assert server.seen[0].peer != server.seen[1].peer
 
 
-async def test_a_source_leaves_the_waiting_to_its_reflector(server: Server, clock: ManualClock) -> None:
+async def test_a_source_does_not_retry_and_leaves_waiting_to_its_reflector(
+    server: Server, clock: ManualClock
+) -> None:
     server.script(busy())
     async with client_of(server, clock) as client:
         source = client.source(PODS)

@@ -55,7 +55,7 @@ USERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("user", USERS, ids=lambda user: next(iter(user)))
-async def test_no_repr_of_what_is_read_from_a_kubeconfig_shows_a_secret(
+async def test_reprs_of_kubeconfig_objects_show_no_secret(
     tmp_path: Path, clock: ManualClock, user: dict[str, Any]
 ) -> None:
     path = tmp_path / "config"
@@ -82,7 +82,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: ManualClock) -> None:
+def test_reprs_of_credentials_show_no_secret(tmp_path: Path, clock: ManualClock) -> None:
     credential = Credential(bearer(SECRET), CertificateData(SECRET.encode(), SECRET.encode()))
     token_file = TokenFile(tmp_path / "token", clock=clock, fallback=SECRET)
     oidc = OidcCredentials(
@@ -96,7 +96,7 @@ def test_no_repr_of_credentials_shows_a_secret(tmp_path: Path, clock: ManualCloc
     assert asdict(credential)["authorization"] == f"Bearer {SECRET}"  # it is present but not shown
 
 
-async def test_no_log_and_no_error_of_a_request_shows_a_secret(
+async def test_logs_and_errors_of_requests_show_no_secret(
     server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -128,7 +128,7 @@ async def test_no_log_and_no_error_of_a_request_shows_a_secret(
     assert not secrets_in(caplog.text)
 
 
-async def test_each_request_is_one_debug_line_with_method_path_code_and_time(
+async def test_each_request_logs_one_debug_line_with_method_path_code_and_time(
     server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "aiokube")

@@ -57,7 +57,7 @@ def with_certificate(certificate: CertificateData | CertificateFiles) -> Credent
     return StaticCredentials(Credential(None, certificate))
 
 
-async def test_a_server_is_trusted_by_its_authority_given_as_data_or_file(
+async def test_a_server_is_verified_against_an_authority_from_data_or_file(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "ca.crt"
@@ -68,7 +68,7 @@ async def test_a_server_is_trusted_by_its_authority_given_as_data_or_file(
                 await client.list_page(PODS)
 
 
-async def test_a_server_of_a_stranger_is_refused_in_words_that_say_why(
+async def test_a_server_with_an_unknown_authority_is_rejected_with_a_reason(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     stranger = trustme.CA(key_type=trustme.KeyType.ECDSA)
@@ -83,20 +83,20 @@ async def test_a_server_of_a_stranger_is_refused_in_words_that_say_why(
     assert server.seen == []
 
 
-async def test_without_an_authority_the_systems_count(authority: trustme.CA, clock: ManualClock) -> None:
+async def test_the_systems_authorities_are_the_default(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server(server_context(authority)) as server, client_of(server, clock) as client:
         with pytest.raises(TlsError):
             await client.list_page(PODS)
 
 
-async def test_insecure_trusts_anyone(authority: trustme.CA, clock: ManualClock) -> None:
+async def test_insecure_mode_accepts_any_certificate(authority: trustme.CA, clock: ManualClock) -> None:
     context = server_context(authority, "elsewhere.example")
     tls = TlsConfig(insecure=True)
     async with running_server(context) as server, client_of(server, clock, tls=tls) as client:
         await client.list_page(PODS)
 
 
-async def test_the_name_in_the_certificate_may_be_given(authority: trustme.CA, clock: ManualClock) -> None:
+async def test_the_expected_server_name_can_be_configured(authority: trustme.CA, clock: ManualClock) -> None:
     async with running_server(server_context(authority, "kubernetes.example")) as server:
         pem = pem_of(authority)
         named = TlsConfig(ca_data=pem, server_name="kubernetes.example")
@@ -124,7 +124,7 @@ async def test_plain_http_instead_of_tls_is_reported(authority: trustme.CA, cloc
                 await client.list_page(PODS)
 
 
-def test_nothing_older_than_tls_1_2_is_spoken() -> None:
+def test_tls_versions_before_1_2_are_not_used() -> None:
     assert make_context(TlsConfig(), None).minimum_version is ssl.TLSVersion.TLSv1_2
 
 
@@ -132,7 +132,7 @@ def test_nothing_older_than_tls_1_2_is_spoken() -> None:
 
 
 @pytest.mark.parametrize("from_files", [False, True])
-async def test_a_client_certificate_says_who_we_are(
+async def test_a_client_certificate_authenticates_the_client(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path, from_files: bool
 ) -> None:
     data = certificate_for(authority, "jane")
@@ -144,7 +144,7 @@ async def test_a_client_certificate_says_who_we_are(
     assert "jane" in server.seen[0].subject
 
 
-def test_key_material_in_memory_is_on_disk_only_for_us_and_only_while_it_is_loaded(
+def test_in_memory_keys_are_on_disk_only_while_loading_and_readable_only_by_the_owner(
     authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -170,7 +170,7 @@ def test_key_material_in_memory_is_on_disk_only_for_us_and_only_while_it_is_load
 # --------------------------------------------------------------------------------------------- invalid files
 
 
-def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_authority_is_reported_with_its_origin(tmp_path: Path) -> None:
     bad = tmp_path / "ca.crt"
     bad.write_text("no certificate")
     with pytest.raises(ConfigError, match=r"ca\.crt holds no certificates"):
@@ -181,7 +181,9 @@ def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
         make_context(TlsConfig(ca_file=tmp_path / "gone.crt"), None)
 
 
-def test_a_client_certificate_that_cannot_be_used_is_named(authority: trustme.CA, tmp_path: Path) -> None:
+def test_an_unusable_client_certificate_is_reported_with_its_origin(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
     jane, joe = certificate_for(authority, "jane"), certificate_for(authority, "joe")
     with pytest.raises(ConfigError, match="the key does not belong to the certificate"):
         make_context(TlsConfig(), CertificateData(jane.certificate, joe.key))
@@ -193,7 +195,7 @@ def test_a_client_certificate_that_cannot_be_used_is_named(authority: trustme.CA
         make_context(TlsConfig(), files)
 
 
-def test_an_encrypted_key_is_refused_without_a_prompt(authority: trustme.CA) -> None:
+def test_an_encrypted_key_is_rejected_without_a_prompt(authority: trustme.CA) -> None:
     from cryptography.hazmat.primitives import serialization
 
     jane = certificate_for(authority, "jane")
@@ -210,7 +212,7 @@ def test_an_encrypted_key_is_refused_without_a_prompt(authority: trustme.CA) -> 
 # ------------------------------------------------------------------------------------------------- rotation
 
 
-def test_the_context_is_kept_until_a_file_changes_which_is_checked_every_ten_seconds(
+def test_the_tls_context_is_reused_until_a_file_changes_checked_every_ten_seconds(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
@@ -228,7 +230,7 @@ def test_the_context_is_kept_until_a_file_changes_which_is_checked_every_ten_sec
     assert contexts.context(files) is second
 
 
-def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
+def test_partially_written_files_keep_the_old_tls_context_and_are_retried(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
@@ -242,7 +244,7 @@ def test_half_written_files_leave_the_old_context_in_force_and_are_tried_again(
     assert contexts.context(files, check=True) is not first
 
 
-def test_another_client_certificate_gets_a_new_context_immediately(
+def test_a_different_client_certificate_gets_a_new_tls_context_immediately(
     authority: trustme.CA, clock: ManualClock
 ) -> None:
     contexts = TlsContexts(TlsConfig(), clock=clock)
@@ -252,7 +254,7 @@ def test_another_client_certificate_gets_a_new_context_immediately(
     assert contexts.context(joe) is not first
 
 
-async def test_a_new_authority_is_taken_up_when_the_handshake_fails(
+async def test_a_new_authority_is_loaded_when_the_handshake_fails(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "ca.crt"
@@ -281,7 +283,7 @@ async def test_a_rotated_client_certificate_is_used_for_new_connections_without_
     assert ["joe" in seen.subject for seen in server.seen] == [False, True]
 
 
-async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
+async def test_401_reloads_a_rotated_client_certificate_and_retries_once(
     authority: trustme.CA, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = write(certificate_for(authority, "jane"), tmp_path)
@@ -295,7 +297,7 @@ async def test_401_looks_for_a_rotated_client_certificate_and_tries_once_more(
     assert ["joe" in seen.subject for seen in server.seen] == [False, False, True]
 
 
-async def test_leaving_a_watch_over_tls_does_not_wait_for_a_server_that_reads_no_more(
+async def test_leaving_a_watch_over_tls_does_not_wait_for_an_unresponsive_server(
     authority: trustme.CA, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def reads_no_more(request: web.BaseRequest) -> web.StreamResponse:
@@ -328,7 +330,7 @@ async def test_leaving_a_watch_over_tls_does_not_wait_for_a_server_that_reads_no
         assert [one.fileno() for one in sockets] == [-1]
 
 
-def test_sockets_probe_a_silent_peer() -> None:
+def test_sockets_use_keep_alive_probes() -> None:
     with network._probing_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         if hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -29,7 +29,7 @@ async def all_of(server: Server, clock: ManualClock, text: str) -> list[object]:
         return [event async for batch in batches for event in batch]
 
 
-async def test_what_comes_together_is_one_batch_in_order(server: Server, clock: ManualClock) -> None:
+async def test_events_received_together_form_one_ordered_batch(server: Server, clock: ManualClock) -> None:
     server.script(json_response(added("a", 1) + added("b", 2) + added("c", 3)))
     async with client_of(server, clock) as client, client.watch(PODS) as batches:
         received = [batch async for batch in batches]
@@ -38,7 +38,7 @@ async def test_what_comes_together_is_one_batch_in_order(server: Server, clock: 
     assert names == ["a", "b", "c"]
 
 
-async def test_bookmarks_and_errors_are_events_of_their_own_kind(server: Server, clock: ManualClock) -> None:
+async def test_bookmarks_and_errors_are_distinct_event_types(server: Server, clock: ManualClock) -> None:
     text = (
         '{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"5",'
         '"annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
@@ -50,9 +50,7 @@ async def test_bookmarks_and_errors_are_events_of_their_own_kind(server: Server,
     assert second.status.code == 410
 
 
-async def test_events_come_as_they_are_sent_not_when_the_answer_ends(
-    server: Server, clock: ManualClock
-) -> None:
+async def test_events_are_yielded_as_they_are_sent(server: Server, clock: ManualClock) -> None:
     go_on = asyncio.Event()
 
     async def slowly(request: web.BaseRequest) -> web.StreamResponse:
@@ -72,7 +70,7 @@ async def test_events_come_as_they_are_sent_not_when_the_answer_ends(
             await anext(batches)
 
 
-async def test_entering_raises_the_servers_refusal(server: Server, clock: ManualClock) -> None:
+async def test_entering_a_watch_raises_the_servers_error(server: Server, clock: ManualClock) -> None:
     server.script(failure(403, "Forbidden", "pods is forbidden"))
     async with client_of(server, clock) as client:
         with pytest.raises(ForbiddenError, match="pods is forbidden"):
@@ -80,7 +78,7 @@ async def test_entering_raises_the_servers_refusal(server: Server, clock: Manual
                 raise AssertionError
 
 
-async def test_a_watch_asks_for_its_initial_events_and_bookmarks(server: Server, clock: ManualClock) -> None:
+async def test_a_watch_requests_initial_events_and_bookmarks(server: Server, clock: ManualClock) -> None:
     server.script(json_response(""))
     async with client_of(server, clock) as client:
         async with client.watch(PODS, resource_version="3", send_initial_events=True, timeout_seconds=9):
@@ -96,7 +94,7 @@ async def test_a_watch_asks_for_its_initial_events_and_bookmarks(server: Server,
     ]
 
 
-async def test_an_undecodable_event_comes_after_what_was_before_it_and_the_watch_goes_on(
+async def test_an_undecodable_event_is_raised_in_order_and_the_watch_continues(
     server: Server, clock: ManualClock
 ) -> None:
     bad = (
@@ -121,7 +119,7 @@ async def test_an_undecodable_event_comes_after_what_was_before_it_and_the_watch
 @pytest.mark.parametrize(
     "line", ["nonsense", '{"type":"ADDED"}', '{"type":"WHAT","object":{}}', '{"type":1}', "[]"]
 )
-async def test_a_line_that_is_no_event_at_all_is_undecodable(
+async def test_a_line_that_is_not_an_event_is_undecodable(
     server: Server, clock: ManualClock, line: str
 ) -> None:
     with pytest.raises(UndecodableEventError) as raised:
@@ -133,7 +131,7 @@ def choking(wire: PodWire) -> Pod:
     raise ValueError("hunter2")
 
 
-async def test_a_value_that_only_a_projection_chokes_on_is_undecodable_too_and_not_shown(
+async def test_an_event_that_fails_in_a_projection_is_undecodable_and_not_quoted(
     server: Server, clock: ManualClock
 ) -> None:
     things = Resource(group="", version="v1", plural="things", kind="Thing", wire=PodWire, project=choking)
@@ -144,7 +142,7 @@ async def test_a_value_that_only_a_projection_chokes_on_is_undecodable_too_and_n
     assert str(raised.value) == "a watch event of ns/a in things cannot be decoded: ValueError"
 
 
-async def test_a_list_that_a_projection_chokes_on_is_unexpected_and_not_shown(
+async def test_a_list_that_fails_in_a_projection_is_an_unexpected_response_and_not_quoted(
     server: Server, clock: ManualClock
 ) -> None:
     things = Resource(group="", version="v1", plural="things", kind="Thing", wire=PodWire, project=choking)
@@ -154,14 +152,14 @@ async def test_a_list_that_a_projection_chokes_on_is_unexpected_and_not_shown(
             await client.list_page(things)
 
 
-async def test_bytes_that_are_no_text_are_undecodable(server: Server, clock: ManualClock) -> None:
+async def test_lines_that_are_not_utf_8_are_undecodable(server: Server, clock: ManualClock) -> None:
     server.script(web.Response(body=b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}\n'))
     async with client_of(server, clock) as client, client.watch(PODS) as batches:
         with pytest.raises(UndecodableEventError):
             await anext(batches)
 
 
-async def test_a_two_mebibyte_event_in_many_chunks_is_no_trouble(server: Server, clock: ManualClock) -> None:
+async def test_a_two_mebibyte_event_in_many_chunks_is_decoded(server: Server, clock: ManualClock) -> None:
     line = (
         '{"type":"ADDED","object":{"metadata":{"name":"big","annotations":{"x":"'
         + "y" * 2 * 1024 * 1024
@@ -172,7 +170,7 @@ async def test_a_two_mebibyte_event_in_many_chunks_is_no_trouble(server: Server,
     assert event.item.metadata.name == "big"
 
 
-async def test_a_line_that_never_ends_is_refused(server: Server, clock: ManualClock) -> None:
+async def test_an_endless_line_is_rejected(server: Server, clock: ManualClock) -> None:
     async def endless(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)

@@ -28,7 +28,7 @@ def test_any_chunking_gives_the_same_lines(lines: list[bytes], rest: bytes, cuts
     assert splitter.pending_bytes == len(rest)
 
 
-def test_an_incomplete_line_is_kept_until_its_end_comes() -> None:
+def test_an_incomplete_line_is_buffered_until_its_end_arrives() -> None:
     splitter = LineSplitter()
     assert splitter.feed(b"ab") == []
     assert splitter.feed(b"c\nd") == [b"abc"]
@@ -46,7 +46,7 @@ class CountingBytes(bytes):
         return super().rfind(*arguments)  # type: ignore[arg-type]
 
 
-def test_a_two_mebibyte_line_in_tiny_chunks_is_looked_at_once() -> None:
+def test_a_two_mebibyte_line_in_tiny_chunks_is_scanned_once() -> None:
     CountingBytes.looked_at = 0
     splitter = LineSplitter()
     piece = CountingBytes(b"x" * 64)
@@ -60,7 +60,7 @@ def test_a_two_mebibyte_line_in_tiny_chunks_is_looked_at_once() -> None:
 @pytest.mark.parametrize(
     "chunks", [[b"x" * 11], [b"x" * 6, b"x" * 5], [b"ok\n" + b"x" * 11], [b"x" * 11 + b"\n"]]
 )
-def test_a_line_over_the_bound_is_refused_whether_it_is_complete_or_not(chunks: list[bytes]) -> None:
+def test_a_line_over_the_limit_is_rejected_whether_complete_or_not(chunks: list[bytes]) -> None:
     splitter = LineSplitter(max_line_bytes=10)
     *first, last = chunks
     for chunk in first:
@@ -69,7 +69,7 @@ def test_a_line_over_the_bound_is_refused_whether_it_is_complete_or_not(chunks: 
         splitter.feed(last)
 
 
-def test_lines_at_the_bound_pass_and_a_full_chunk_of_short_lines_is_no_long_line() -> None:
+def test_lines_at_the_limit_and_full_chunks_of_short_lines_are_accepted() -> None:
     splitter = LineSplitter(max_line_bytes=10)
     assert splitter.feed(b"x" * 10) == []
     assert splitter.feed(b"\n" + b"ab\n" * 10) == [b"x" * 10] + [b"ab"] * 10

@@ -48,7 +48,7 @@ def stores(server: Server) -> None:
     server.script(json_response(STORED))
 
 
-async def test_an_update_of_a_partial_type_is_refused_before_it_is_sent(
+async def test_an_update_of_a_partial_type_is_rejected_before_sending(
     server: Server, clock: ManualClock
 ) -> None:
     async with client_of(server, clock) as client:
@@ -58,7 +58,7 @@ async def test_an_update_of_a_partial_type_is_refused_before_it_is_sent(
     assert [seen.method for seen in server.seen] == ["GET"]
 
 
-async def test_an_update_of_a_config_map_keeps_all_fields_even_those_of_a_newer_server(
+async def test_an_update_of_a_config_map_preserves_all_fields_including_unknown_ones(
     server: Server, clock: ManualClock
 ) -> None:
     async with client_of(server, clock) as client:
@@ -72,18 +72,18 @@ async def test_an_update_of_a_config_map_keeps_all_fields_even_those_of_a_newer_
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAPS, SECRETS, ENDPOINTS, ENDPOINT_SLICES, LEASES, EVENTS])
-def test_types_that_are_written_whole_are_complete(resource: Resource[Any]) -> None:
+def test_types_for_updates_are_complete(resource: Resource[Any]) -> None:
     resource.require_complete()
     resource.require_writable()
 
 
 @pytest.mark.parametrize("resource", [PODS, DEPLOYMENTS])
-def test_types_for_reading_are_not_complete(resource: Resource[Any]) -> None:
+def test_read_only_types_are_not_complete(resource: Resource[Any]) -> None:
     with pytest.raises(PartialTypeError):
         resource.require_complete()
 
 
-async def test_a_projection_is_neither_created_nor_applied(server: Server, clock: ManualClock) -> None:
+async def test_a_projection_cannot_be_created_or_applied(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         pod: Any = PODS.decode(b'{"metadata":{"name":"a","namespace":"shop"}}')
         with pytest.raises(PartialTypeError, match="read-only projection"):
@@ -116,9 +116,7 @@ async def test_apply_sends_the_given_fields_with_their_kind_and_manager(
     }
 
 
-async def test_a_conflict_of_an_apply_names_the_fields_and_the_way_out(
-    server: Server, clock: ManualClock
-) -> None:
+async def test_an_apply_conflict_names_the_fields_and_the_remedy(server: Server, clock: ManualClock) -> None:
     server.script(failure(409, "Conflict", "Apply failed with 1 conflict", details=CONFLICT))
     async with client_of(server, clock) as client:
         with pytest.raises(ApplyConflictError, match=r"1 conflict; leave .* force=True") as caught:
@@ -127,7 +125,7 @@ async def test_a_conflict_of_an_apply_names_the_fields_and_the_way_out(
     assert 'conflict with "kubectl-edit" using v1' in caught.value.conflicts[0].message
 
 
-async def test_an_object_that_was_read_is_not_applied(server: Server, clock: ManualClock) -> None:
+async def test_applying_an_object_that_was_read_is_rejected(server: Server, clock: ManualClock) -> None:
     async with client_of(server, clock) as client:
         found = await client.get(CONFIG_MAPS, KEY)
         with pytest.raises(ValueError, match="was read from the server: applying it would take over all"):
@@ -137,7 +135,7 @@ async def test_an_object_that_was_read_is_not_applied(server: Server, clock: Man
     assert len(server.seen) == 1
 
 
-async def test_create_takes_the_namespace_of_the_object(server: Server, clock: ManualClock) -> None:
+async def test_create_uses_the_namespace_of_the_object(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"metadata":{"name":"a","namespace":"shop"}}'))
     async with client_of(server, clock) as client:
         await client.create(SECRETS, Secret(ObjectMeta(name="a", namespace="shop"), data={"b": b"\xff"}))
@@ -151,7 +149,7 @@ async def test_create_takes_the_namespace_of_the_object(server: Server, clock: M
 @pytest.mark.parametrize(
     ("key", "missing"), [(ObjectKey("", "a"), "namespace"), (ObjectKey("shop", ""), "name")]
 )
-async def test_a_key_that_names_no_object_is_refused(
+async def test_an_incomplete_key_is_rejected(
     server: Server, clock: ManualClock, key: ObjectKey, missing: str
 ) -> None:
     async with client_of(server, clock) as client:

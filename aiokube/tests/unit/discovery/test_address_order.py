@@ -28,7 +28,7 @@ def sorted_anew(views: dict[ObjectKey, EndpointView]) -> tuple[EndpointView, ...
 
 
 @given(CHANGES)
-def test_after_every_change_the_endpoints_are_those_of_a_sort(
+def test_the_incremental_order_equals_a_full_sort_after_every_change(
     changes: list[tuple[ObjectKey, EndpointView | None]],
 ) -> None:
     order, views = AddressOrder(), dict[ObjectKey, EndpointView]()
@@ -43,7 +43,7 @@ def test_after_every_change_the_endpoints_are_those_of_a_sort(
         assert len(order) == len(views)
 
 
-def test_the_pod_that_does_not_terminate_wins_an_address() -> None:
+def test_a_non_terminating_pod_takes_precedence_for_an_address() -> None:
     order = AddressOrder()
     order.put(PODS[0], EndpointView(ip="10.0.0.1", port=80, ready=False, terminating=True))
     order.put(PODS[1], EndpointView(ip="10.0.0.1", port=80))

@@ -44,18 +44,18 @@ def test_one_slice_on_two_hosts_with_two_ports() -> None:
     assert [view.is_local_to(Location("host1")) for view in seen(cache)] == [False, True, False]
 
 
-def test_two_slices_with_one_port_are_one_list() -> None:
+def test_two_slices_with_the_same_port_are_merged() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 3))
     assert addresses(seen(cache)) == [f"10.0.{slice_}.{index}:80" for slice_ in (1, 2) for index in (1, 2, 3)]
     assert not any(view.is_local_to(Location("host1")) for view in seen(cache))
 
 
-def test_the_same_slice_later_takes_the_place_of_what_it_was() -> None:
+def test_a_newer_version_of_a_slice_replaces_the_older_one() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 1, 4, version=2))
     assert len(seen(cache)) == 4
 
 
-def test_conditions_are_those_of_the_last_state() -> None:
+def test_conditions_reflect_the_latest_state() -> None:
     cache = cache_of(
         numbered("svc1", 1, 10, unready_every=3), numbered("svc1", 1, 10, unready_every=6, version=2)
     )
@@ -64,7 +64,7 @@ def test_conditions_are_those_of_the_last_state() -> None:
     assert addresses(seen(cache))[:2] == ["10.0.1.10:80", "10.0.1.1:80"]  # type: ignore[index]  # C-39
 
 
-def test_what_terminates_is_told_with_its_conditions() -> None:
+def test_terminating_endpoints_are_reported_with_their_conditions() -> None:
     cache = cache_of(
         numbered("svc1", 1, 10, unready_every=3, terminating_every=5),
         numbered("svc1", 1, 10, unready_every=6, terminating_every=5, version=2),
@@ -75,7 +75,7 @@ def test_what_terminates_is_told_with_its_conditions() -> None:
     assert sum(value == (True, True, False) for value in found.values()) == 7
 
 
-def test_endpoints_stay_when_none_is_ready() -> None:
+def test_endpoints_are_kept_if_none_is_ready() -> None:
     cache = cache_of(
         numbered("svc1", 1, 10, unready_every=1), numbered("svc1", 1, 10, unready_every=1, version=2)
     )
@@ -83,7 +83,7 @@ def test_endpoints_stay_when_none_is_ready() -> None:
     assert not any(view.ready or view.serving for view in seen(cache))
 
 
-def test_services_and_namespaces_are_kept_apart() -> None:
+def test_services_and_namespaces_are_separate() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc2", 2, 3), numbered("svc1", 3, 3, namespace="ns2"))
     assert addresses(seen(cache)) == ["10.0.1.1:80", "10.0.1.2:80", "10.0.1.3:80"]
     assert cache.services() == [("ns1", "svc1"), ("ns1", "svc2"), ("ns2", "svc1")]
@@ -98,7 +98,7 @@ def test_a_port_without_a_number_has_no_endpoints_and_is_reported() -> None:
     assert cache.problems() == {}
 
 
-def test_one_port_name_may_have_different_numbers_in_different_slices() -> None:
+def test_a_port_name_may_have_different_numbers_in_different_slices() -> None:
     """C-31, and "4 different slices with duplicate IPs": identity is ip:port (C-34)."""
     ips = [endpoint("10.0.1.1"), endpoint("10.0.1.2")]
     cache = cache_of(
@@ -117,7 +117,7 @@ def test_slices_of_one_service_may_have_different_ports() -> None:
     assert addresses(seen(cache, "http")) == ["10.0.0.2:80"]
 
 
-def test_addresses_are_in_the_order_of_their_text() -> None:
+def test_addresses_are_sorted_as_text() -> None:
     """C-39: 2.2.2.22:22 precedes 2.2.2.2:22."""
     cache = cache_of(
         endpoint_slice(
@@ -127,7 +127,7 @@ def test_addresses_are_in_the_order_of_their_text() -> None:
     assert addresses(seen(cache, "p")) == ["10.0.1.1:22", "2.2.2.22:22", "2.2.2.2:22"]
 
 
-def test_two_spellings_of_an_address_are_one_endpoint() -> None:
+def test_different_spellings_of_an_address_are_one_endpoint() -> None:
     """V14, over two slices."""
     cache = EndpointSliceCache("IPv6")
     cache.update(endpoint_slice("a", [endpoint("2001:DB8::0:1")], family="IPv6"))
@@ -151,7 +151,7 @@ def winner(*endpoint_slices: EndpointSlice) -> str:
 @pytest.mark.parametrize("alive", [ALIVE, UNREADY])
 @pytest.mark.parametrize("dying", [DRAINING, DEAD])
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_what_does_not_terminate_counts_whichever_slice_it_is_in_and_whichever_came_first(
+def test_non_terminating_duplicates_win_regardless_of_slice_and_order(
     alive: object, dying: object, names: str
 ) -> None:
     """C-35, k/k#135593; C-38, V3: even if only the other one is serving."""
@@ -160,7 +160,7 @@ def test_what_does_not_terminate_counts_whichever_slice_it_is_in_and_whichever_c
         assert winner(*order) == alive.node_name  # type: ignore[attr-defined]
 
 
-def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_events() -> None:
+def test_ties_are_broken_by_slice_name_and_not_by_event_order() -> None:
     """C-36 leaves it open: the last name of the non-terminating ones, else the first; fields are not mixed."""
     alive = [endpoint_slice("a", [ALIVE]), endpoint_slice("b", [UNREADY]), endpoint_slice("c", [DRAINING])]
     dying = [endpoint_slice("a", [DRAINING]), endpoint_slice("b", [DEAD])]
@@ -168,21 +168,21 @@ def test_ties_are_decided_by_the_names_of_the_slices_never_by_the_order_of_event
     assert {winner(*order) for order in itertools.permutations(dying)} == {"draining"}
 
 
-def test_nothing_else_decides_between_duplicates() -> None:
+def test_age_readiness_and_locality_do_not_decide_between_duplicates() -> None:
     """C-37: age, trigger time, readiness and locality do not matter."""
     newer = endpoint_slice("a", [ALIVE], version=99, triggered="2026-02-02T00:00:00Z")
     older = endpoint_slice("b", [UNREADY], version=1, triggered="2026-01-01T00:00:00Z")
     assert winner(newer, older) == winner(older, newer) == "unready"
 
 
-def test_a_cache_takes_events_as_they_come_and_leaves_their_order_to_the_store() -> None:
+def test_a_cache_applies_events_without_comparing_versions() -> None:
     """C-21: versions are not compared; our store never goes back, so older states never arrive."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.2")], version=2))
     assert cache.update(endpoint_slice("a", [endpoint("10.0.0.1")], version=1))
     assert addresses(cache.endpoints(of())) == ["10.0.0.1:80"]
 
 
-def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
+def test_slices_with_the_service_label_add_endpoints_regardless_of_their_manager() -> None:
     """C-85, C-11: owners and managers do not matter."""
     label = "endpointslice.kubernetes.io/managed-by"
     cache = cache_of(
@@ -195,7 +195,7 @@ def test_whoever_writes_a_slice_with_the_label_adds_endpoints() -> None:
     assert addresses(cache.endpoints(of())) == ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]
 
 
-def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> None:
+def test_a_slice_without_hints_disables_hints_for_its_port_only() -> None:
     """C-60, over all slices of the family; C-59: nothing else matters."""
     hinted = [endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])]
     cache = cache_of(
@@ -208,7 +208,7 @@ def test_one_slice_without_hints_turns_them_off_for_its_port_and_no_other() -> N
     assert addresses(metrics.usable) == ["10.0.0.1:9090"]
 
 
-def test_a_duplicate_that_goes_leaves_the_other() -> None:
+def test_removing_a_duplicate_keeps_the_other() -> None:
     """C-83: a moving endpoint is in two slices for a moment, but never twice in the list."""
     first, second = (
         endpoint_slice("a", [endpoint("10.0.0.1", node="a")]),
@@ -225,7 +225,7 @@ def test_a_duplicate_that_goes_leaves_the_other() -> None:
     assert [(before.node_name, now.node_name) for before, now in changes.changed] == [("a", "b")]
 
 
-def test_an_endpoint_that_moves_to_another_slice_is_no_difference() -> None:
+def test_moving_an_endpoint_to_another_slice_is_not_a_difference() -> None:
     cache = cache_of(
         endpoint_slice("a", [endpoint("10.0.0.1"), endpoint("10.0.0.2")]),
         endpoint_slice("b", [endpoint("10.0.0.3")]),
@@ -246,7 +246,7 @@ ONE = endpoint_slice(
 
 
 @pytest.mark.parametrize("given", [ONE, endpoint_slice(ports=[port("a", 1), port("b", 2)])])
-def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
+def test_an_identical_slice_is_not_a_change(given: EndpointSlice) -> None:
     """C-22: resyncs and relists cost nothing. ``given`` twice is equal, not the same object."""
     cache = cache_of(given)
     cursor = cache.cursor(replay=False)
@@ -277,7 +277,7 @@ def test_the_same_slice_again_is_no_change(given: EndpointSlice) -> None:
         "a write",
     ],
 )
-def test_everything_else_is_a_change_of_the_service(fields: dict[str, object]) -> None:
+def test_any_other_difference_in_a_slice_is_a_change_of_the_service(fields: dict[str, object]) -> None:
     """C-23: the whole slice is compared, in its order; V12."""
     cache = cache_of(ONE)
     cursor = cache.cursor(replay=False)
@@ -285,7 +285,7 @@ def test_everything_else_is_a_change_of_the_service(fields: dict[str, object]) -
     assert cache.changes_since(cursor).services == {SVC1}
 
 
-def test_a_new_slice_is_news_and_a_slice_of_another_type_is_none() -> None:
+def test_a_new_slice_is_a_change_unless_it_has_another_address_type() -> None:
     cache = EndpointSliceCache()
     assert cache.update(numbered("svc1", 1, 3, ports=[80, 443]))
     assert len(cache.ports_of(SVC1)) == 2
@@ -294,13 +294,13 @@ def test_a_new_slice_is_news_and_a_slice_of_another_type_is_none() -> None:
     assert not cache.update(endpoint_slice(service=None))
 
 
-def test_a_slice_that_grows_leaves_the_others_as_they_are() -> None:
+def test_a_growing_slice_does_not_affect_other_slices() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 2))
     assert cache.update(numbered("svc1", 1, 5, version=2))
     assert len(seen(cache)) == 7
 
 
-def test_a_third_slice_that_overlaps_is_merged_in() -> None:
+def test_an_overlapping_third_slice_is_merged() -> None:
     cache = cache_of(numbered("svc1", 1, 5, ports=[80, 443]))
     overlapping = edited(numbered("svc1", 1, 7), name="svc1-3")
     assert cache.update(overlapping)
@@ -308,7 +308,7 @@ def test_a_third_slice_that_overlaps_is_merged_in() -> None:
     assert len(seen(cache, "port-1")) == 5
 
 
-def test_a_slice_that_goes_takes_its_endpoints_and_an_unknown_one_is_no_news() -> None:
+def test_deleting_a_slice_removes_its_endpoints_and_an_unknown_one_is_ignored() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc1", 2, 2))
     assert not cache.remove(numbered("svc1", 3, 5))
     assert not cache.remove(numbered("svc9", 1, 5))
@@ -326,7 +326,7 @@ def test_a_slice_that_goes_takes_its_endpoints_and_an_unknown_one_is_no_news() -
     ],
     ids=["all become unready", "all become ready", "some become ready", "some begin to terminate"],
 )
-def test_conditions_that_flip_are_told_and_nothing_leaves(
+def test_condition_changes_are_reported_without_removals(
     before: dict[str, int], after: dict[str, int], ready: int
 ) -> None:
     cache = cache_of(numbered("svc1", 1, 5, **before))  # type: ignore[arg-type]
@@ -339,7 +339,7 @@ def test_conditions_that_flip_are_told_and_nothing_leaves(
     assert len(changes.changed) == sum(a.ready != b.ready for a, b in changes.changed) > 0
 
 
-def test_what_is_given_is_never_changed() -> None:
+def test_input_slices_are_never_modified() -> None:
     """The last line of 8.1."""
     given = [numbered("svc1", 1, 5, unready_every=2), endpoint_slice("b", [DRAINING, ALIVE])]
     before = copy.deepcopy(given)
@@ -352,7 +352,7 @@ def test_what_is_given_is_never_changed() -> None:
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) -> None:
+def test_a_relabelled_slice_moves_to_the_other_service(settled: bool) -> None:
     """C-16, V13: kube-proxy keeps the old entry; here it moves, and both services report a change."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     cursor = cache.cursor(replay=False)
@@ -368,7 +368,7 @@ def test_a_slice_that_is_relabelled_moves_to_the_other_service(settled: bool) ->
 @pytest.mark.parametrize(
     "after", [endpoint_slice("a", service=None, version=2), endpoint_slice("a", family="IPv6", version=2)]
 )
-def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> None:
+def test_a_slice_that_loses_its_service_label_or_family_is_removed(after: EndpointSlice) -> None:
     """C-16 fixed."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     assert cache.update(after)
@@ -376,14 +376,14 @@ def test_a_slice_that_loses_its_label_or_family_leaves(after: EndpointSlice) -> 
     assert (cache.snapshot(), cache.services()) == ({}, [])
 
 
-def test_a_deletion_finds_the_slice_whatever_label_its_last_state_has() -> None:
+def test_a_deletion_finds_the_slice_regardless_of_its_final_labels() -> None:
     """C-7: the last state may be one that we never received."""
     cache = cache_of(endpoint_slice("a", [endpoint("10.0.0.1")]))
     assert cache.remove(endpoint_slice("a", service="svc2", version=9))
     assert cache.snapshot() == {}
 
 
-def test_nothing_is_left_of_what_is_gone() -> None:
+def test_deleted_slices_leave_no_state_behind() -> None:
     """C-20."""
     endpoint_slices = [numbered(f"svc{index}", 1, 3, ports=[80, 443]) for index in range(5)]
     cache = cache_of(*endpoint_slices)
@@ -395,14 +395,14 @@ def test_nothing_is_left_of_what_is_gone() -> None:
         assert not getattr(cache, name), name
 
 
-def test_a_cache_holds_endpoints_of_services_it_has_never_heard_of() -> None:
+def test_a_cache_holds_endpoints_of_unknown_services() -> None:
     """C-15: services are tracked elsewhere."""
     assert cache_of(endpoint_slice(service="not-there-yet", endpoints=[endpoint("10.0.0.1")])).services() == [
         ObjectKey("ns1", "not-there-yet")
     ]
 
 
-def test_families_do_not_mix() -> None:
+def test_address_families_are_separate() -> None:
     """C-13, C-14."""
     four, six = (
         endpoint_slice("a", [endpoint("10.0.0.1")]),
@@ -418,7 +418,7 @@ def test_families_do_not_mix() -> None:
 # ---------------------------------------------------------------------------------------------------- cost
 
 
-def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
+def test_returned_endpoints_are_not_affected_by_later_events() -> None:
     cache = cache_of(numbered("svc1", 1, 3))
     before = cache.endpoints(of("port-0"))
     whole = cache.snapshot()
@@ -428,7 +428,7 @@ def test_what_is_read_is_a_value_that_later_events_do_not_touch() -> None:
 
 
 @pytest.mark.parametrize("others", [1, 400])
-def test_a_change_costs_its_slice_independent_of_all_others(others: int) -> None:
+def test_the_cost_of_a_change_is_independent_of_other_slices(others: int) -> None:
     """Neither the slices of other services nor the service's other slices are scanned."""
     cache = EndpointSliceCache()
     for index in range(others):
@@ -445,7 +445,7 @@ def test_a_change_costs_its_slice_independent_of_all_others(others: int) -> None
     assert after.addresses_compared - before.addresses_compared == 20  # ten as they were, ten as they are
 
 
-def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
+def test_a_hundred_events_of_a_slice_between_two_reads_are_parsed_once() -> None:
     """C-17 to C-19: pending slices are not parsed, and only their last state ever is."""
     cache = EndpointSliceCache()
     cursor = cache.cursor()
@@ -456,7 +456,7 @@ def test_a_hundred_events_of_a_slice_between_two_looks_are_read_once() -> None:
     assert (cache.statistics().events, cache.statistics().changes) == (100, 100)
 
 
-def test_the_list_of_a_port_is_made_once_for_all_who_read_it() -> None:
+def test_the_endpoint_list_of_a_port_is_built_once_for_all_readers() -> None:
     cache = cache_of(numbered("svc1", 1, 3), numbered("svc2", 2, 3))
     before = cache.endpoints(of("port-0"))
     cache.update(numbered("svc2", 2, 4, version=2))

@@ -67,7 +67,7 @@ def local(*ips: str) -> list[Endpoint]:
 # --------------------------------------------------------------------------- UpdateEndpointsMap
 
 
-def test_nothing_is_new_where_nothing_is() -> None:
+def test_an_empty_cache_has_no_changes() -> None:
     """C-50."""
     reader = Reader()
     assert reader.changes() == EndpointChanges()
@@ -93,7 +93,7 @@ NO_CHANGE: dict[str, list[EndpointSlice]] = {
 
 
 @pytest.mark.parametrize("endpoint_slices", NO_CHANGE.values(), ids=NO_CHANGE)
-def test_the_same_again_is_nothing_new(endpoint_slices: list[EndpointSlice]) -> None:
+def test_an_identical_state_yields_no_changes(endpoint_slices: list[EndpointSlice]) -> None:
     reader = Reader(*endpoint_slices)
     before = reader.map
     changes = reader.changed(*endpoint_slices)
@@ -101,13 +101,13 @@ def test_the_same_again_is_nothing_new(endpoint_slices: list[EndpointSlice]) -> 
     assert reader.map == before
 
 
-def test_local_counts_are_of_distinct_addresses_over_all_ports_and_slices() -> None:
+def test_local_counts_are_distinct_addresses_across_all_ports_and_slices() -> None:
     """C-71a in the same scenarios: 1, 2 + 1."""
     assert Reader(*NO_CHANGE["a named port, local"]).counts == {SVC1: 1}
     assert Reader(*NO_CHANGE["two services"]).counts == {SVC1: 2, ObjectKey("ns1", "svc2"): 1}
 
 
-def test_a_udp_slice_that_comes_and_goes() -> None:
+def test_adding_and_removing_a_udp_slice() -> None:
     reader = Reader()
     given = endpoint_slice("a", local("1.1.1.1"), [port("", 11, "UDP")])
     changes = reader.changed(given)
@@ -121,7 +121,7 @@ def test_a_udp_slice_that_comes_and_goes() -> None:
     assert (reader.map, reader.counts) == ({}, {})
 
 
-def test_an_address_and_a_port_come_and_go() -> None:
+def test_adding_and_removing_an_address_and_a_port() -> None:
     small = endpoint_slice("a", local("1.1.1.1"), [port("p11", 11, "UDP")])
     large = endpoint_slice(
         "a", local("1.1.1.1", "1.1.1.2"), [port("p11", 11, "UDP"), port("p12", 12, "UDP")], version=2
@@ -136,7 +136,7 @@ def test_an_address_and_a_port_come_and_go() -> None:
     assert reader.map == {"ns1/svc1:p11/UDP": ["1.1.1.1:11"]}
 
 
-def test_a_second_slice_of_a_service_comes_and_goes() -> None:
+def test_adding_and_removing_a_second_slice_of_a_service() -> None:
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
     second = endpoint_slice("b", [endpoint("1.1.1.2")], [port("p12", 12)])
     assert reader.changed(second).services == {SVC1}
@@ -146,7 +146,7 @@ def test_a_second_slice_of_a_service_comes_and_goes() -> None:
     assert reader.map == {"ns1/svc1:p11/TCP": ["1.1.1.1:11"]}
 
 
-def test_a_port_that_is_renamed_is_another_port() -> None:
+def test_renaming_a_port_makes_it_a_different_port() -> None:
     """C-48: the old one is removed, the new one added."""
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
     changes = reader.changed(endpoint_slice("a", local("1.1.1.1"), [port("p11-2", 11)], version=2))
@@ -154,14 +154,14 @@ def test_a_port_that_is_renamed_is_another_port() -> None:
     assert addresses(changes.ports[of("p11-2")].added) == ["1.1.1.1:11"]
 
 
-def test_a_port_that_is_renumbered_is_the_same_port_with_other_endpoints() -> None:
+def test_renumbering_a_port_keeps_the_port_and_replaces_its_endpoints() -> None:
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("p11", 11)]))
     changes = reader.changed(endpoint_slice("a", local("1.1.1.1"), [port("p11", 22)], version=2))
     (found,) = changes.ports.values()
     assert (addresses(found.removed), addresses(found.added)) == (["1.1.1.1:11"], ["1.1.1.1:22"])
 
 
-def test_many_things_at_once() -> None:
+def test_many_changes_in_one_batch() -> None:
     """The complex scenario: four services whose slices are added, shrunk and removed."""
 
     def in4(name: str, ips: list[Endpoint], number: int, version: int = 1) -> EndpointSlice:
@@ -217,7 +217,7 @@ def test_a_service_gets_its_first_address() -> None:
     assert reader.map == {"ns1/svc1:(unnamed)/UDP": ["1.1.1.1:11"]}
 
 
-def test_a_ready_endpoint_that_begins_to_terminate_stays_until_it_has_gone() -> None:
+def test_a_terminating_endpoint_is_kept_until_it_is_removed() -> None:
     """Also: ready to terminating may leave stale flows (C-56), and local counts drop immediately (C-71a)."""
     reader = Reader(endpoint_slice("a", local("1.1.1.1"), [port("", 11, "UDP")]))
     changes = reader.changed(
@@ -248,7 +248,7 @@ def test_only_ready_endpoints_of_this_node_are_counted() -> None:
 # --------------------------------------------------------------------------- collapsing
 
 
-def test_there_and_back_is_a_written_service_without_a_difference() -> None:
+def test_a_reverted_change_reports_the_service_without_port_changes() -> None:
     """C-24, V11: kube-proxy reports "changed" although nothing has changed."""
     reader = Reader(numbered("svc1", 1, 3))
     changes = reader.changed(numbered("svc1", 1, 5, version=2), numbered("svc1", 1, 3, version=3))
@@ -256,7 +256,7 @@ def test_there_and_back_is_a_written_service_without_a_difference() -> None:
     assert changes.events == 2
 
 
-def test_what_comes_and_goes_between_two_looks_is_no_difference() -> None:
+def test_a_slice_added_and_removed_between_two_reads_is_not_a_difference() -> None:
     """C-24."""
     reader = Reader()
     reader.cache.update(numbered("svc1", 1, 3))
@@ -265,21 +265,21 @@ def test_what_comes_and_goes_between_two_looks_is_no_difference() -> None:
     assert (changes.services, dict(changes.ports)) == (frozenset({SVC1}), {})
 
 
-def test_a_write_that_says_nothing_new_is_told_as_a_write() -> None:
+def test_a_write_without_effect_reports_the_service_as_written() -> None:
     """V12."""
     reader = Reader(numbered("svc1", 1, 3))
     changes = reader.changed(edited(numbered("svc1", 1, 3), resource_version="2", annotations={"a": "b"}))
     assert (changes.services, dict(changes.ports)) == (frozenset({SVC1}), {})
 
 
-def test_looking_again_at_once_finds_nothing() -> None:
+def test_an_immediate_second_read_has_no_changes() -> None:
     """C-50."""
     reader = Reader()
     assert reader.changed(numbered("svc1", 1, 3))
     assert not reader.changes()
 
 
-def test_reading_in_between_takes_nothing_from_what_is_told() -> None:
+def test_snapshots_between_reads_do_not_affect_reported_changes() -> None:
     reader = Reader(numbered("svc1", 1, 3))
     reader.cache.update(numbered("svc1", 1, 5, version=2))
     reader.cache.snapshot()
@@ -288,7 +288,7 @@ def test_reading_in_between_takes_nothing_from_what_is_told() -> None:
     assert addresses(reader.changes().ports[of("port-0")].added) == ["10.0.1.4:80"]
 
 
-def test_the_first_look_tells_everything_unless_it_begins_with_now() -> None:
+def test_the_first_read_reports_everything_unless_replay_is_disabled() -> None:
     """CheckoutChanges: from nothing to a ready, a draining and an unready one."""
     cache = EndpointSliceCache()
     cache.update(
@@ -306,7 +306,7 @@ def test_the_first_look_tells_everything_unless_it_begins_with_now() -> None:
     assert not cache.changes_since(cache.cursor(replay=False))
 
 
-def test_a_port_that_is_taken_away_is_told() -> None:
+def test_a_removed_port_is_reported() -> None:
     """CheckoutChanges: two ports, then one."""
     reader = Reader(numbered("svc1", 1, 3, ports=[80, 443]))
     changes = reader.changed(numbered("svc1", 1, 3, version=2))
@@ -314,7 +314,7 @@ def test_a_port_that_is_taken_away_is_told() -> None:
     assert len(changes.ports[of("port-1")].removed) == 3
 
 
-def test_readers_do_not_disturb_each_other() -> None:
+def test_readers_are_independent() -> None:
     reader = Reader()
     other = reader.cache.cursor()
     assert reader.changed(numbered("svc1", 1, 1))
@@ -322,7 +322,7 @@ def test_readers_do_not_disturb_each_other() -> None:
     assert len(reader.cache.changes_since(other).ports[of("port-0")].added) == 3
 
 
-def test_a_garbage_collected_reader_costs_nothing() -> None:
+def test_a_garbage_collected_reader_leaves_no_state_behind() -> None:
     reader = Reader()
     other = reader.cache.cursor()
     assert len(reader.cache._cursors) == 2
@@ -331,7 +331,7 @@ def test_a_garbage_collected_reader_costs_nothing() -> None:
     assert len(reader.cache._cursors) == 1
 
 
-def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
+def test_memory_of_an_idle_reader_is_bounded_by_the_current_state() -> None:
     """Endpoints that were added and removed leave no trace, for any number of them."""
     reader = Reader(numbered("svc1", 1, 1))
     for version in range(2, 300):
@@ -342,7 +342,7 @@ def test_a_reader_that_never_looks_holds_no_more_than_there_is() -> None:
     assert sum(len(found) for ports in reader.reader._before.values() for found in ports.values()) == 1
 
 
-def test_a_look_of_another_cache_is_an_error() -> None:
+def test_a_cursor_of_another_cache_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"create one with cursor\(\)"):
         EndpointSliceCache().changes_since(EndpointSliceCache().cursor())
 
@@ -357,7 +357,7 @@ def seconds(changes: EndpointChanges, service: ObjectKey = SVC1) -> list[float]:
     return [time.second + time.microsecond / 1e6 for time in changes.trigger_times.get(service, ())]
 
 
-def test_times_are_kept_in_the_order_in_which_they_came() -> None:
+def test_trigger_times_are_kept_in_arrival_order() -> None:
     """C-53: add, and add + update; all slices of a service together, equal ones twice."""
     reader = Reader()
     assert seconds(reader.changed(endpoint_slice("a", triggered=T[1]))) == [1]
@@ -371,7 +371,7 @@ def test_times_are_kept_in_the_order_in_which_they_came() -> None:
     assert seconds(reader.changes()) == []  # C-55: returned once
 
 
-def test_each_service_has_its_own_times() -> None:
+def test_each_service_has_its_own_trigger_times() -> None:
     """Two services, one of them modified."""
     reader = Reader()
     changes = reader.changed(
@@ -385,7 +385,7 @@ def test_each_service_has_its_own_times() -> None:
 @pytest.mark.parametrize(
     "text", [None, "", "yesterday", "2026-02-30T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00"]
 )
-def test_no_time_and_a_bad_time_leave_the_change_as_it_is(text: str | None) -> None:
+def test_missing_and_invalid_trigger_times_are_ignored(text: str | None) -> None:
     """C-52."""
     changes = Reader().changed(endpoint_slice("a", triggered=text))
     assert changes.services == {SVC1}
@@ -400,12 +400,12 @@ def test_no_time_and_a_bad_time_leave_the_change_as_it_is(text: str | None) -> N
         ("2026-01-01T00:00:01.123456789Z", 1.123456),
     ],
 )
-def test_times_may_have_fractions_and_zones(text: str, seconds_past: float) -> None:
+def test_trigger_times_may_have_fractions_and_time_zones(text: str, seconds_past: float) -> None:
     (time,) = Reader().changed(endpoint_slice("a", triggered=text)).trigger_times[SVC1]
     assert (time - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() == pytest.approx(seconds_past)
 
 
-def test_times_of_before_the_start_are_left_out() -> None:
+def test_trigger_times_before_the_start_are_ignored() -> None:
     """C-52: strictly after."""
     reader = Reader(started=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
     changes = reader.changed(
@@ -414,13 +414,13 @@ def test_times_of_before_the_start_are_left_out() -> None:
     assert seconds(changes) == [3]
 
 
-def test_a_time_that_comes_again_with_the_same_slice_is_not_counted_twice() -> None:
+def test_a_repeated_trigger_time_of_an_unchanged_slice_is_counted_once() -> None:
     assert seconds(
         Reader().changed(endpoint_slice("a", triggered=T[1]), endpoint_slice("a", triggered=T[1]))
     ) == [1]
 
 
-def test_a_slice_that_goes_takes_all_times_of_its_service_with_it() -> None:
+def test_deleting_a_slice_discards_all_trigger_times_of_its_service() -> None:
     """C-54: add then delete; add, delete, add; also the times of other slices."""
     reader = Reader()
     reader.changed(endpoint_slice("b"))
@@ -433,7 +433,7 @@ def test_a_slice_that_goes_takes_all_times_of_its_service_with_it() -> None:
     assert seconds(reader.changed(endpoint_slice("a", triggered=T[4]))) == [4]
 
 
-def test_deleting_what_is_unknown_takes_no_times() -> None:
+def test_deleting_an_unknown_slice_keeps_trigger_times() -> None:
     reader = Reader()
     reader.cache.update(endpoint_slice("a", triggered=T[1]))
     reader.cache.remove(endpoint_slice("unknown", triggered=T[2]))
@@ -444,7 +444,7 @@ def test_deleting_what_is_unknown_takes_no_times() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "expected"), [("UDP", True), ("TCP", False), ("SCTP", False)])
-def test_only_udp_leaves_stale_flows(protocol: str, expected: bool) -> None:
+def test_only_udp_changes_can_leave_stale_flows(protocol: str, expected: bool) -> None:
     """C-56."""
     assert (
         Reader()
@@ -454,7 +454,7 @@ def test_only_udp_leaves_stale_flows(protocol: str, expected: bool) -> None:
     )
 
 
-def test_flows_may_be_stale_where_the_change_is_of_another_port() -> None:
+def test_udp_flows_may_be_stale_if_another_port_of_the_service_changes() -> None:
     """C-56; V10: the two protocols of one name are two ports of one service."""
     given = endpoint_slice("a", [endpoint("1.1.1.1")], [port("dns", 53, "UDP"), port("dns", 53, "TCP")])
     reader = Reader(given)
@@ -463,7 +463,7 @@ def test_flows_may_be_stale_where_the_change_is_of_another_port() -> None:
     assert not reader.changed(other).udp_flows_may_be_stale
 
 
-def test_a_udp_port_without_endpoints_is_no_port() -> None:
+def test_adding_a_udp_port_without_endpoints_leaves_no_stale_flows() -> None:
     """C-30, C-56."""
     assert not Reader().changed(endpoint_slice("a", [], [port("p", 1, "UDP")])).udp_flows_may_be_stale
 

@@ -27,11 +27,11 @@ NAME = ServicePortName("shop", "web", "http")
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0].strip() for block in BLOCKS])
-def test_every_block_of_the_guide_is_part_of_a_program_that_the_tests_run(block: str) -> None:
+def test_every_code_block_of_the_guide_is_part_of_a_tested_program(block: str) -> None:
     assert any(block.rstrip() in program for program in PROGRAMS)
 
 
-def test_the_names_it_uses_are_there() -> None:
+def test_names_mentioned_in_the_guide_exist() -> None:
     for module, name in re.findall(r"`discovery\.(\w+)\.([A-Z]\w+)`", PAGE):
         assert f"class {name}" in (ROOT / "aiokube/src/aiokube/discovery" / f"{module}.py").read_text()
     for name in re.findall(r"`([A-Z]\w+)`", PAGE):
@@ -43,12 +43,12 @@ def test_the_names_it_uses_are_there() -> None:
         assert hasattr(EndpointView, name)
 
 
-def test_every_export_exists() -> None:
+def test_every_export_exists_and_is_documented() -> None:
     for name in aiokube.discovery.__all__:
         assert getattr(aiokube.discovery, name).__doc__
 
 
-def test_the_rules_can_be_imported_without_what_talks_to_a_cluster() -> None:
+def test_importing_the_selection_rules_does_not_import_a_client() -> None:
     """Users of only the rules do not import a client."""
     program = "import sys, aiokube.discovery; sys.exit('aiohttp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -78,7 +78,7 @@ async def ask(port: int) -> bytes:
         writer.close()
 
 
-async def test_the_balancer_sends_connections_to_what_is_usable_and_answers() -> None:
+async def test_the_balancer_connects_to_usable_and_responsive_endpoints() -> None:
     balancer = Balancer(random.Random(7))
 
     def use(*ports: int, ready: bool = True) -> None:
@@ -102,7 +102,7 @@ async def test_the_balancer_sends_connections_to_what_is_usable_and_answers() ->
 
 
 @virtually
-async def test_the_lines_say_what_is_new_and_where_traffic_goes() -> None:
+async def test_the_printed_lines_show_changes_and_traffic_targets() -> None:
     world = World(service(), web("a", "10.0.0.1"))
     async with world.map() as services:
         changes = services.changes()
@@ -122,7 +122,7 @@ async def test_the_lines_say_what_is_new_and_where_traffic_goes() -> None:
         )
 
 
-def test_the_core_needs_no_cluster() -> None:
+def test_the_core_works_without_a_cluster() -> None:
     first = endpoint_slice(
         "a",
         [endpoint("10.0.0.1", node="n1"), endpoint("10.0.0.2", node="n2")],

@@ -21,7 +21,7 @@ def told(checks: HealthChecks, service: ObjectKey = A) -> tuple[int, int]:
     return found.status, json.loads(found.body)["localEndpoints"]
 
 
-def test_a_service_is_well_where_it_has_endpoints_on_this_node() -> None:
+def test_a_service_is_healthy_if_it_has_endpoints_on_this_node() -> None:
     """18, 0, 11, unknown."""
     checks = HealthChecks()
     checks.sync_services({A: 9376})
@@ -31,7 +31,7 @@ def test_a_service_is_well_where_it_has_endpoints_on_this_node() -> None:
         assert told(checks) == expected
 
 
-def test_the_answer_is_json_with_the_count_as_a_weight() -> None:
+def test_the_response_is_json_with_the_endpoint_count_as_weight() -> None:
     """C-71b."""
     checks = HealthChecks()
     checks.sync_services({A: 9376})
@@ -49,7 +49,7 @@ def test_the_answer_is_json_with_the_count_as_a_weight() -> None:
     }
 
 
-def test_a_proxy_that_is_not_well_answers_503_and_still_tells_the_count() -> None:
+def test_an_unhealthy_proxy_responds_503_with_the_endpoint_count() -> None:
     """C-71b."""
     checks = HealthChecks()
     checks.sync_services({A: 9376})
@@ -59,7 +59,7 @@ def test_a_proxy_that_is_not_well_answers_503_and_still_tells_the_count() -> Non
     assert json.loads(found.body)["serviceProxyHealthy"] is False
 
 
-def test_services_stay_go_come_and_get_another_port() -> None:
+def test_health_check_services_are_added_removed_and_change_ports() -> None:
     """C-71c: the count of a new port is 0 until the next counts; counts without a port are dropped."""
     checks = HealthChecks()
     checks.sync_services({A: 1, B: 2, C: 3})
@@ -72,7 +72,7 @@ def test_services_stay_go_come_and_get_another_port() -> None:
     assert [told(checks, each) for each in (A, B, D)] == [(200, 11), (503, 0), (200, 44)]
 
 
-def test_a_proxy_is_live_while_nothing_waits_too_long() -> None:
+def test_a_proxy_is_live_unless_a_change_has_been_pending_too_long() -> None:
     """Healthz, Livez: per family; the oldest waiting change counts; a starting family does not."""
     proxy = ProxyHealth(timeout_seconds=10.0)
     assert proxy.is_live(0.0)
@@ -99,7 +99,7 @@ def test_a_proxy_is_live_while_nothing_waits_too_long() -> None:
         ([], "2026-01-01T00:00:00Z", False),
     ],
 )
-def test_a_node_that_is_leaving_takes_no_new_connections_and_lives_on(
+def test_a_node_being_removed_is_unhealthy_but_live(
     taints: list[str], deleted_at: str | None, expected: bool
 ) -> None:
     """C-71d."""

@@ -130,7 +130,7 @@ SCENARIOS: dict[str, tuple[list[EndpointView], TrafficPolicy, Location, object]]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_lists_are_those_of_kube_proxy(name: str) -> None:
+def test_selected_endpoint_lists_match_kube_proxy(name: str) -> None:
     endpoints, policy, location, expected = SCENARIOS[name]
     assert lists(select(endpoints, policy, location)) == expected
 
@@ -147,9 +147,7 @@ def test_the_lists_are_those_of_kube_proxy(name: str) -> None:
         (TrafficPolicy(external_local=True), True, False),
     ],
 )
-def test_a_list_that_no_traffic_uses_does_not_exist(
-    policy: TrafficPolicy, cluster: bool, local: bool
-) -> None:
+def test_lists_without_traffic_are_none(policy: TrafficPolicy, cluster: bool, local: bool) -> None:
     """C-57b to C-57d: None is not empty."""
     found = select([], policy, HERE)
     assert (found.cluster is not None, found.local is not None) == (cluster, local)
@@ -169,7 +167,7 @@ REMOTE_AND_LOCAL = [at(1), at(2, local=True)]
         (BOTH_LOCAL, [2], [2]),
     ],
 )
-def test_each_kind_of_traffic_has_its_list(
+def test_each_traffic_type_has_its_own_list(
     policy: TrafficPolicy, internal: list[int], external: list[int]
 ) -> None:
     """The table of 5.1, row by row."""
@@ -178,7 +176,7 @@ def test_each_kind_of_traffic_has_its_list(
     assert addresses(found.external) == [f"10.0.0.{index}:80" for index in external]
 
 
-def test_what_is_elsewhere_makes_the_difference_between_dropping_and_rejecting() -> None:
+def test_remote_endpoints_turn_rejected_traffic_into_dropped_traffic() -> None:
     """C-63b, C-63d."""
     none = select([], INTERNAL_LOCAL, HERE)
     remote = select([at(1)], INTERNAL_LOCAL, HERE)
@@ -206,7 +204,7 @@ def test_what_is_elsewhere_makes_the_difference_between_dropping_and_rejecting()
         ([unready(1, zones="a")], HERE, "none", ()),
     ],
 )
-def test_it_says_why_hints_are_not_followed(
+def test_the_reason_for_ignoring_hints_is_reported(
     endpoints: list[EndpointView], location: Location, topology: str, reasons: tuple[str, ...]
 ) -> None:
     """C-57, C-58 a to f."""
@@ -214,13 +212,13 @@ def test_it_says_why_hints_are_not_followed(
     assert (found.topology, found.hints_ignored) == (topology, reasons)
 
 
-def test_hints_are_not_looked_at_where_only_local_traffic_is() -> None:
+def test_hints_are_ignored_for_local_only_traffic() -> None:
     """C-58 g."""
     found = select(LOCAL_HINTED, INTERNAL_LOCAL, HERE)
     assert (found.topology, found.hints_ignored) == ("none", ())
 
 
-def test_it_says_which_list_is_the_fall_back() -> None:
+def test_fallback_to_draining_endpoints_is_reported_per_list() -> None:
     """C-61, C-62: each list independently."""
     found = select([at(1), draining(2, local=True)], EXTERNAL_LOCAL, HERE)
     assert (found.cluster_is_draining, found.local_is_draining) == (False, True)
@@ -229,7 +227,7 @@ def test_it_says_which_list_is_the_fall_back() -> None:
     assert not select([at(1, terminating=True)], CLUSTER, HERE).cluster_is_draining
 
 
-def test_lists_keep_the_order_they_came_in() -> None:
+def test_lists_preserve_the_input_order() -> None:
     """C-63c."""
     endpoints = [at(10), at(1), at(2)]
     assert select(endpoints).cluster == tuple(endpoints)

@@ -75,7 +75,7 @@ def loadbalancer(name: str = "svc", **spec: Any) -> ProxiedService:
     ids=["headless UDP", "headless SCTP", "headless without ports", "no cluster IP yet", "ExternalName",
          "the other family", "no ports", "nothing at all"],
 )  # fmt: skip
-def test_there_is_nothing_to_proxy(given: ProxiedService) -> None:
+def test_services_that_are_not_proxied(given: ProxiedService) -> None:
     """C-64."""
     assert service_ports(given, "IPv4") == {}
 
@@ -114,7 +114,7 @@ def test_an_unnamed_port_without_a_protocol_is_tcp() -> None:
         ([{"ip": "2001:db8::1"}, {"ip": "1.2.3.5"}], ("1.2.3.5",)),
     ],
 )
-def test_addresses_of_a_load_balancer_are_ways_in_where_it_passes_packets_through(
+def test_load_balancer_ips_are_used_only_in_vip_mode(
     ingress: list[dict[str, str]], expected: tuple[str, ...]
 ) -> None:
     """C-67, C-57a."""
@@ -132,7 +132,7 @@ def test_addresses_of_a_load_balancer_are_ways_in_where_it_passes_packets_throug
         ({"type": "ClusterIP"}, False),
     ],
 )
-def test_the_external_policy_counts_for_types_that_have_a_way_in(
+def test_the_external_policy_applies_to_externally_accessible_types_only(
     spec: dict[str, Any], expected: bool
 ) -> None:
     """C-66."""
@@ -141,7 +141,7 @@ def test_the_external_policy_counts_for_types_that_have_a_way_in(
     assert not only(service(**spec)).policy.external_local
 
 
-def test_the_internal_policy_is_cluster_where_it_is_unset() -> None:
+def test_the_internal_policy_defaults_to_cluster() -> None:
     """C-66."""
     assert only(service()).policy == TrafficPolicy()
     assert only(service(internalTrafficPolicy="Local")).policy == TrafficPolicy(internal_local=True)
@@ -153,7 +153,7 @@ def test_the_internal_policy_is_cluster_where_it_is_unset() -> None:
     [("Local", "LoadBalancer", 345, 345), ("Local", "LoadBalancer", 0, 0), ("Cluster", "LoadBalancer", 345, 0),
      ("Local", "NodePort", 345, 0)],
 )  # fmt: skip
-def test_a_health_check_port_is_for_load_balancers_with_a_local_policy(
+def test_only_load_balancers_with_a_local_policy_have_a_health_check_port(
     policy: str, kind: str, number: int, expected: int
 ) -> None:
     """C-71."""
@@ -166,7 +166,7 @@ def test_a_health_check_port_is_for_load_balancers_with_a_local_policy(
     assert {port.health_check_node_port for port in service_ports(given, "IPv4").values()} == {expected}
 
 
-def test_a_dual_stack_service_is_two_that_know_nothing_of_each_other() -> None:
+def test_a_dual_stack_service_is_two_independent_services() -> None:
     """C-68: field by field."""
     given = service(
         clusterIP="10.96.0.1",
@@ -188,7 +188,7 @@ def test_a_dual_stack_service_is_two_that_know_nothing_of_each_other() -> None:
     )
 
 
-def test_the_cluster_ip_stands_where_its_family_does() -> None:
+def test_the_cluster_ip_is_chosen_by_address_family() -> None:
     """C-64: IPv6 first."""
     given = service(clusterIP="fd00::1", clusterIPs=["fd00::1", "10.96.0.1"], ipFamilies=["IPv6", "IPv4"])
     assert only(given).cluster_ip == "10.96.0.1"
@@ -196,7 +196,7 @@ def test_the_cluster_ip_stands_where_its_family_does() -> None:
     assert service_ports(only_six, "IPv4") == {}
 
 
-def test_a_range_of_everything_is_no_restriction() -> None:
+def test_a_source_range_of_all_addresses_is_no_restriction() -> None:
     """C-67."""
     assert only(service(loadBalancerSourceRanges=["10.0.0.0/8", "0.0.0.0/0"])).source_ranges == ()
     assert only(service(loadBalancerSourceRanges=["10.0.0.0/8", "::/0"])).source_ranges == ("10.0.0.0/8",)
@@ -211,7 +211,7 @@ def test_a_range_of_everything_is_no_restriction() -> None:
         ({"sessionAffinity": "ClientIP"}, 10_800),
     ],
 )
-def test_how_long_a_client_stays(spec: dict[str, Any], expected: int | None) -> None:
+def test_the_client_ip_affinity_timeout(spec: dict[str, Any], expected: int | None) -> None:
     """C-72."""
     assert only(service(**spec)).affinity_seconds == expected
 
@@ -232,14 +232,14 @@ class World:
 @pytest.mark.parametrize(
     "given", [service(clusterIP="None"), service(type="ExternalName", externalName="a.b")]
 )
-def test_what_is_not_proxied_is_no_news_either(given: ProxiedService) -> None:
+def test_services_that_are_not_proxied_are_not_reported_as_changes(given: ProxiedService) -> None:
     """ServiceMapUpdateHeadless, UpdateServiceTypeExternalName."""
     world = World()
     assert not world.cache.update(given)
     assert (world.updated, world.cache.snapshot(), world.cache.health_check_ports()) == (set(), {}, {})
 
 
-def test_services_come_shrink_and_go() -> None:
+def test_services_are_added_shrunk_and_deleted() -> None:
     """BuildServiceMapAddRemove."""
     world = World()
     two = [{"name": "p1", "port": 1}, {"name": "p2", "port": 2}]
@@ -273,7 +273,7 @@ def test_a_service_changes_its_type_and_back() -> None:
     assert (updated, health_ports) == ([1, 1, 0, 1], [0, 1, 1, 0])
 
 
-def test_what_comes_and_goes_between_two_looks_is_nothing() -> None:
+def test_a_service_added_and_deleted_between_two_reads_is_not_reported() -> None:
     """ServiceCacheLeaks, C-69; the result is whether any change is unread."""
     world = World()
     assert world.cache.update(service())
@@ -284,7 +284,7 @@ def test_what_comes_and_goes_between_two_looks_is_nothing() -> None:
     assert world.updated == {"other"}
 
 
-def test_there_and_back_is_nothing() -> None:
+def test_a_reverted_change_is_not_reported() -> None:
     """C-69, unlike slices (C-24)."""
     world = World()
     world.cache.update(service())
@@ -304,7 +304,7 @@ def test_an_irrelevant_field_is_not_a_change() -> None:
 
 
 @pytest.mark.parametrize("value", ["other-proxy", ""])
-def test_a_service_that_is_handed_to_another_proxy_has_gone_until_it_comes_back(value: str) -> None:
+def test_a_service_assigned_to_another_proxy_is_removed_until_it_returns(value: str) -> None:
     """C-1 (any value), C-3: gains the label, loses it."""
     world = World()
     world.cache.update(service())
@@ -316,14 +316,14 @@ def test_a_service_that_is_handed_to_another_proxy_has_gone_until_it_comes_back(
     assert (world.updated, len(world.cache.snapshot())) == ({"svc"}, 1)
 
 
-def test_the_headless_label_of_a_service_means_nothing() -> None:
+def test_the_headless_label_of_a_service_is_ignored() -> None:
     """C-2: since v1.36 the label matters only on slices."""
     world = World()
     world.cache.update(service(labels={"service.kubernetes.io/headless": ""}))
     assert len(world.cache.snapshot()) == 1
 
 
-def test_readers_of_services_do_not_disturb_each_other() -> None:
+def test_readers_of_services_are_independent() -> None:
     world = World()
     world.cache.update(service())
     late, new = world.cache.cursor(), world.cache.cursor(replay=False)

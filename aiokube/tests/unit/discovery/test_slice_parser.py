@@ -14,7 +14,7 @@ def views(given: EndpointSlice, name: str = "http", protocol: str = "TCP") -> li
     return list(read_slice(given).ports.get(PortKey(name, protocol), {}).values())
 
 
-def test_a_slice_is_the_service_s_whose_name_is_on_its_label() -> None:
+def test_a_slice_belongs_to_the_service_named_by_its_label() -> None:
     """C-11: the name, owner and manager of a slice do not matter."""
     assert service_of(endpoint_slice("anything-else")) == ObjectKey("ns1", "svc1")
     assert why_ignored(endpoint_slice(), "IPv4") is None
@@ -41,7 +41,7 @@ def test_a_slice_without_service_or_of_another_family_is_ignored_with_a_reason(
 @pytest.mark.parametrize("ready", [None, True, False])
 @pytest.mark.parametrize("serving", [None, True, False])
 @pytest.mark.parametrize("terminating", [None, True, False])
-def test_unset_conditions_are_ready_serving_and_not_terminating(
+def test_unset_conditions_mean_ready_serving_and_not_terminating(
     ready: bool | None, serving: bool | None, terminating: bool | None
 ) -> None:
     """Section 3: an unset serving is not the same as ready (C-45)."""
@@ -55,7 +55,7 @@ def test_unset_conditions_are_ready_serving_and_not_terminating(
     assert view.terminating is bool(terminating)
 
 
-def test_every_port_has_all_the_endpoints() -> None:
+def test_every_port_has_all_endpoints() -> None:
     """C-26."""
     ports = read_slice(
         endpoint_slice(
@@ -68,7 +68,7 @@ def test_every_port_has_all_the_endpoints() -> None:
     }
 
 
-def test_an_unnamed_port_is_a_name_and_a_port_without_a_name_is_none() -> None:
+def test_an_empty_port_name_is_valid_and_a_missing_one_is_not() -> None:
     """C-27, C-28: "" matches "", null is skipped and reported."""
     found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port(""), port(None)]))
     assert list(found.ports) == [PortKey("")]
@@ -88,7 +88,7 @@ def test_a_port_without_a_protocol_is_tcp() -> None:
     assert len(views(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[port("http", 80, None)]))) == 1
 
 
-def test_one_name_with_two_protocols_is_two_ports() -> None:
+def test_a_port_name_with_two_protocols_is_two_ports() -> None:
     """V10."""
     given = endpoint_slice(
         endpoints=[endpoint("10.0.0.1")], ports=[port("dns", 53, "UDP"), port("dns", 53, "TCP")]
@@ -96,13 +96,13 @@ def test_one_name_with_two_protocols_is_two_ports() -> None:
     assert set(read_slice(given).ports) == {PortKey("dns", "UDP"), PortKey("dns", "TCP")}
 
 
-def test_a_slice_without_ports_or_without_endpoints_has_nothing() -> None:
+def test_a_slice_without_ports_or_endpoints_yields_no_ports() -> None:
     """C-30."""
     assert read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.1")], ports=[])).ports == {}
     assert read_slice(endpoint_slice(endpoints=[])).ports == {}
 
 
-def test_the_first_address_counts_and_an_endpoint_without_one_is_skipped_and_told() -> None:
+def test_the_first_address_is_used_and_an_endpoint_without_one_is_skipped_and_reported() -> None:
     """C-32."""
     found = read_slice(endpoint_slice(endpoints=[endpoint("10.0.0.2", "10.0.0.1"), endpoint()]))
     assert list(found.ports[PortKey("http")]) == ["10.0.0.2:80"]
@@ -123,13 +123,13 @@ def test_an_invalid_address_is_skipped_and_reported() -> None:
         ("2001:db8::1", "[2001:db8::1]:80"),
     ],
 )
-def test_addresses_are_read_leniently_and_written_in_one_way(text: str, address: str) -> None:
+def test_addresses_are_parsed_leniently_and_printed_canonically(text: str, address: str) -> None:
     """C-33, V14; regardless of the slice's address type."""
     (view,) = views(endpoint_slice(endpoints=[endpoint(text)]))
     assert view.address == address
 
 
-def test_hints_are_sets_of_names_and_an_empty_list_is_no_hint() -> None:
+def test_hints_are_sets_of_names_and_an_empty_list_means_no_hint() -> None:
     """Section 3, V8."""
     given = endpoint_slice(
         endpoints=[
@@ -145,7 +145,7 @@ def test_hints_are_sets_of_names_and_an_empty_list_is_no_hint() -> None:
     ]
 
 
-def test_an_endpoint_is_local_where_both_nodes_are_known_and_the_same() -> None:
+def test_an_endpoint_is_local_if_both_nodes_are_known_and_equal() -> None:
     """Section 3: an exact comparison of two names."""
     here, unknown = views(
         endpoint_slice(endpoints=[endpoint("10.0.0.1", node="n1"), endpoint("10.0.0.2", node="")])
@@ -156,7 +156,7 @@ def test_an_endpoint_is_local_where_both_nodes_are_known_and_the_same() -> None:
     assert not unknown.is_local_to(Location(""))
 
 
-def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
+def test_endpoint_details_that_kube_proxy_discards_are_kept() -> None:
     """C-42 and C-81 fixed: it affects nothing; the application protocol is not part of the identity (C-29)."""
     full = msgspec.structs.replace(
         endpoint("10.0.0.1", node="n1"),
@@ -170,7 +170,7 @@ def test_what_kube_proxy_throws_away_is_kept_for_those_who_want_it() -> None:
     assert view.target_ref == ObjectReference(kind="Pod", name="db-0")
 
 
-def test_one_address_three_times_in_a_slice_is_the_one_that_does_not_terminate() -> None:
+def test_of_three_equal_addresses_in_a_slice_the_non_terminating_one_wins() -> None:
     """C-35 and its scenario: terminating and serving, ready, terminating and not serving."""
     (view,) = views(
         endpoint_slice(
@@ -184,7 +184,7 @@ def test_one_address_three_times_in_a_slice_is_the_one_that_does_not_terminate()
     assert (view.ready, view.serving, view.terminating, view.node_name) == (True, True, False, "host1")
 
 
-def test_of_several_that_do_not_terminate_the_last_counts_and_of_those_that_do_the_first() -> None:
+def test_the_last_non_terminating_and_the_first_terminating_duplicate_win() -> None:
     """C-36, within one slice."""
     alive = [endpoint("10.0.0.1", ready=False, node="n1"), endpoint("10.0.0.1", ready=True, node="n2")]
     dying = [

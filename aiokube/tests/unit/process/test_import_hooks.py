@@ -19,7 +19,7 @@ assert len(ssl.create_default_context().get_ca_certs()) >= 0
 """
 
 
-def test_a_request_that_names_no_context_would_trust_nobody() -> None:
+def test_a_request_without_a_tls_context_trusts_no_server() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=30
     )

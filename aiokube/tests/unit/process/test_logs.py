@@ -33,7 +33,7 @@ def record(
     return made
 
 
-def test_a_line_for_people_is_as_klog_writes_it() -> None:
+def test_text_lines_follow_the_klog_format() -> None:
     line = KlogFormatter().format(
         record("controller stopped: controller=%s finished=%d waiting=%d", "endpoints", 2, 0)
     )
@@ -43,7 +43,7 @@ def test_a_line_for_people_is_as_klog_writes_it() -> None:
     )
 
 
-def test_a_line_of_json_has_the_same_with_its_types() -> None:
+def test_json_lines_contain_the_same_fields_with_their_types() -> None:
     line = JsonFormatter().format(
         record(
             "tried: attempt=%d next_try_seconds=%.3g ok=%s error=%s",
@@ -71,7 +71,7 @@ def test_a_value_may_be_a_tuple() -> None:
     assert KlogFormatter().format(record("done: key=%s", key)).endswith('] "done" key="shop/web"')
 
 
-def test_what_is_in_a_value_cannot_begin_another_line() -> None:
+def test_line_breaks_in_values_are_escaped() -> None:
     evil = 'x"\nE1121 00:00:00 1 y] "all is lost'
     line = KlogFormatter().format(record("found: name=%s", f"{evil}\x1b[2J"))
     assert "\n" not in line
@@ -79,13 +79,13 @@ def test_what_is_in_a_value_cannot_begin_another_line() -> None:
     assert "\n" not in JsonFormatter().format(record("found: name=%s", evil))
 
 
-def test_a_message_of_any_other_make_is_written_as_it_is() -> None:
+def test_unstructured_messages_are_written_unchanged() -> None:
     assert KlogFormatter().format(record("100 %% of %s", "it")).endswith('] "100 % of it"')
     assert KlogFormatter().format(record("nothing=else")).endswith('] "nothing=else"')
     assert KlogFormatter().format(record("{'a': %s}", 1)).endswith("\"{'a': 1}\"")
 
 
-def test_a_traceback_follows_without_its_secrets() -> None:
+def test_tracebacks_are_logged_with_secrets_redacted() -> None:
     text = KlogFormatter().format(record("broke: key=%s", "a", failed=True))
     assert "\n  Traceback" in text
     assert "hush-hush" not in text
@@ -123,7 +123,7 @@ def test_apparent_secrets_are_redacted_from_every_line(text: str) -> None:
         assert secret not in formatter.format(record(full.replace("%", "%%")))
 
 
-def test_a_token_without_a_name_is_known_by_its_looks() -> None:
+def test_unnamed_tokens_are_recognised_by_their_format() -> None:
     token = "eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2ln"
     assert token not in redact(f"it said {token}, and left")
     assert "c2ln" not in redact(f"it said {token}, and left")
@@ -165,7 +165,7 @@ def levels() -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("levels")
-def test_each_verbosity_adds_to_the_one_before(
+def test_each_verbosity_level_includes_the_previous_one(
     verbosity: int, writes: bool, syncs: bool, requests: bool, libraries: bool
 ) -> None:
     logs.configure(verbosity, write_logger="endpointd.cli.write_log")

@@ -83,7 +83,7 @@ def refused(message: str = "no") -> Exception:
 
 
 @virtually
-async def test_the_first_leads_and_the_second_waits_for_the_release() -> None:
+async def test_the_second_candidate_waits_until_the_leader_releases_the_lease() -> None:
     server = MemoryServer()
     one, two = Program(server, "one"), Program(server, "two")
     async with asyncio.TaskGroup() as group:
@@ -114,7 +114,7 @@ async def test_the_first_leads_and_the_second_waits_for_the_release() -> None:
 
 
 @virtually
-async def test_a_leader_that_vanishes_is_replaced_when_its_lease_has_run_out() -> None:
+async def test_a_crashed_leader_is_replaced_when_its_lease_expires() -> None:
     server = MemoryServer()
     one, two = Program(server, "one"), Program(server, "two")
     async with asyncio.TaskGroup() as group:
@@ -129,7 +129,7 @@ async def test_a_leader_that_vanishes_is_replaced_when_its_lease_has_run_out() -
 
 
 @virtually
-async def test_renewals_go_out_every_retry_period_and_nothing_else_does() -> None:
+async def test_a_leader_sends_one_renewal_per_retry_period_and_nothing_else() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     async with asyncio.TaskGroup() as group:
@@ -158,7 +158,7 @@ async def test_a_leader_cut_off_from_the_server_stops_writing_ten_seconds_after_
 
 
 @virtually
-async def test_a_server_that_hangs_is_not_waited_for_beyond_the_deadline() -> None:
+async def test_a_hanging_server_does_not_delay_the_renew_deadline() -> None:
     server = MemoryServer()
     one = Program(server, "one")
 
@@ -174,7 +174,7 @@ async def test_a_server_that_hangs_is_not_waited_for_beyond_the_deadline() -> No
 
 
 @virtually
-async def test_one_failed_renewal_costs_nothing_but_a_second_look() -> None:
+async def test_a_failed_renewal_costs_only_one_extra_read() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     async with asyncio.TaskGroup() as group:
@@ -190,7 +190,7 @@ async def test_one_failed_renewal_costs_nothing_but_a_second_look() -> None:
 
 
 @virtually
-async def test_a_renewal_whose_answer_is_lost_is_found_to_be_our_own() -> None:
+async def test_a_renewal_with_a_lost_response_is_recognised_as_our_own() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     async with asyncio.TaskGroup() as group:
@@ -204,7 +204,7 @@ async def test_a_renewal_whose_answer_is_lost_is_found_to_be_our_own() -> None:
 
 
 @virtually
-async def test_a_claim_whose_answer_is_lost_makes_a_leader_at_the_next_look() -> None:
+async def test_a_claim_with_a_lost_response_is_confirmed_by_the_next_read() -> None:
     server = MemoryServer()
     server.fail_next(ConnectionFailedError("hung up", may_have_acted=True), verb="create", acts=True)
     one = Program(server, "one")
@@ -219,7 +219,7 @@ async def test_a_claim_whose_answer_is_lost_makes_a_leader_at_the_next_look() ->
 
 
 @virtually
-async def test_of_two_that_try_at_the_same_moment_one_is_refused() -> None:
+async def test_one_of_two_concurrent_claims_is_rejected() -> None:
     server = MemoryServer()
     one, two = Program(server, "one"), Program(server, "two")
     both = asyncio.Barrier(2)
@@ -239,7 +239,7 @@ async def test_of_two_that_try_at_the_same_moment_one_is_refused() -> None:
 
 
 @virtually
-async def test_a_lease_that_was_taken_away_ends_the_term_at_the_next_renewal() -> None:
+async def test_losing_the_lease_to_another_holder_ends_the_term_at_the_next_renewal() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     async with asyncio.TaskGroup() as group:
@@ -253,7 +253,7 @@ async def test_a_lease_that_was_taken_away_ends_the_term_at_the_next_renewal() -
 
 
 @virtually
-async def test_after_a_pause_the_first_write_is_refused_and_the_term_has_ended() -> None:
+async def test_after_a_process_pause_the_first_write_is_rejected_and_the_term_ends() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     loop = asyncio.get_running_loop()
@@ -282,7 +282,7 @@ async def test_after_a_pause_the_first_write_is_refused_and_the_term_has_ended()
 
 
 @virtually
-async def test_a_write_in_the_dark_keeps_the_lease_from_being_given_back() -> None:
+async def test_the_lease_is_not_released_while_a_write_is_unconfirmed() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     async with asyncio.TaskGroup() as group:
@@ -297,7 +297,7 @@ async def test_a_write_in_the_dark_keeps_the_lease_from_being_given_back() -> No
 
 
 @virtually
-async def test_stopping_a_candidate_that_hears_nothing_takes_no_time() -> None:
+async def test_a_candidate_without_server_responses_stops_immediately() -> None:
     server = MemoryServer()
 
     async def hang(call: Call) -> None:
@@ -332,7 +332,7 @@ async def test_a_claim_that_was_interrupted_by_a_stop_is_released() -> None:
 
 
 @virtually
-async def test_what_keeps_it_from_leading_is_said_once_and_with_what_to_do(
+async def test_the_reason_for_not_leading_is_logged_once_with_a_remedy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = MemoryServer()
@@ -354,7 +354,7 @@ async def test_what_keeps_it_from_leading_is_said_once_and_with_what_to_do(
 
 
 @virtually
-async def test_a_404_that_does_not_name_the_lease_is_no_leave_to_create_it() -> None:
+async def test_a_404_that_does_not_name_the_lease_does_not_lead_to_a_create() -> None:
     server = MemoryServer()
     server.fail_next(api_error(Status(code=404, reason="NotFound", message="page not found")))
     one = Program(server, "one")
@@ -403,7 +403,7 @@ def manager_of(program: Program, writer: Writer) -> Manager:
 
 
 @virtually
-async def test_controllers_of_a_lost_lease_get_no_grace_and_the_program_fails_in_one_line(
+async def test_a_lost_lease_cancels_controllers_and_fails_the_program_with_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = MemoryServer()
@@ -440,7 +440,7 @@ class Service:
 
 
 @virtually
-async def test_a_process_that_lost_its_lease_exits_soon() -> None:
+async def test_a_process_that_lost_its_lease_exits_promptly() -> None:
     """Other parts get a grace period of two seconds instead of the usual ten."""
     for lost, graces in ((True, [2.0]), (False, [10.0])):
         server = MemoryServer()
@@ -472,7 +472,7 @@ async def test_on_a_normal_stop_controllers_finish_before_the_lease_is_released(
 
 
 @virtually
-async def test_two_programs_take_turns_and_never_write_at_the_same_time() -> None:
+async def test_writes_of_two_programs_never_overlap_when_leadership_changes() -> None:
     """One is partitioned, and its clock is five per cent slow; the other takes over."""
     server = MemoryServer()
     programs = [Program(server, "one", drift=0.95), Program(server, "two")]
@@ -523,12 +523,14 @@ async def test_two_programs_take_turns_and_never_write_at_the_same_time() -> Non
         ((0.0, 0.0, 0.0), "retry"),
     ],
 )
-def test_times_that_cannot_work_are_refused(times: tuple[float, float, float], which: str | None) -> None:
+def test_inconsistent_lease_durations_are_rejected(
+    times: tuple[float, float, float], which: str | None
+) -> None:
     problem = check(*times)
     assert (problem[0] if problem else None) == which
 
 
-def test_an_elector_of_times_that_cannot_work_is_not_made() -> None:
+def test_an_elector_with_inconsistent_durations_is_rejected() -> None:
     def make(rules: Rules) -> Callable[[], LeaderElector]:
         return lambda: LeaderElector(
             MemoryServer(), KEY, rules, fence=Fence(), clock=CLOCK, rng=random.Random(0)
@@ -540,13 +542,13 @@ def test_an_elector_of_times_that_cannot_work_is_not_made() -> None:
         make(Rules(identity=""))()
 
 
-def test_a_request_may_take_half_of_the_renew_deadline_and_a_second_at_least() -> None:
+def test_the_request_timeout_is_half_the_renew_deadline_and_at_least_a_second() -> None:
     assert request_seconds(Rules(identity="x")) == 5.0
     assert request_seconds(Rules(identity="x", renew_deadline_seconds=1.5)) == 1.0
 
 
 @virtually
-async def test_its_metrics_are_upstreams() -> None:
+async def test_leader_election_metrics_match_client_go() -> None:
     server = MemoryServer()
     one = Program(server, "one")
     assert b'leader_election_master_status{name="endpointd"} 0' in exposition(one.elector.families())

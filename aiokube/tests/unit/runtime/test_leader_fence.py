@@ -40,7 +40,7 @@ def verbs(writer: Writer) -> list[Callable[[], Any]]:
 
 
 @virtually
-async def test_it_is_closed_until_it_is_opened() -> None:
+async def test_a_new_fence_rejects_writes_until_it_is_opened() -> None:
     server = MemoryServer()
     fence = Fence(clock=FakeClock().monotonic)
     for verb in verbs(FencedWriter(server, fence)):
@@ -51,7 +51,7 @@ async def test_it_is_closed_until_it_is_opened() -> None:
 
 
 @virtually
-async def test_while_it_is_open_it_is_not_noticed() -> None:
+async def test_an_open_fence_passes_writes_through_unchanged() -> None:
     server = MemoryServer()
     writer = FencedWriter(server, fence_until(10.0))
     stored = await writer.create(ENDPOINTS, BODY, namespace="default")
@@ -64,14 +64,14 @@ async def test_while_it_is_open_it_is_not_noticed() -> None:
 
 
 @virtually
-async def test_reading_needs_no_leave() -> None:
+async def test_reads_pass_a_closed_fence() -> None:
     server = MemoryServer()
     server.create_foreign(ENDPOINTS, BODY)
     await FencedWriter(server, Fence(clock=FakeClock().monotonic)).get(ENDPOINTS, KEY)
 
 
 @virtually
-async def test_what_runs_first_after_a_pause_is_refused_before_any_timer_has_run() -> None:
+async def test_the_first_write_after_a_pause_is_rejected_before_any_timer_runs() -> None:
     """SIGSTOP, a minute, SIGCONT: a worker that was about to write is the first to run."""
     server = MemoryServer()
     loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ async def test_what_runs_first_after_a_pause_is_refused_before_any_timer_has_run
 
 
 @virtually
-async def test_a_clock_that_went_on_while_the_loops_stood_still_counts() -> None:
+async def test_time_during_a_machine_suspend_counts_towards_the_deadline() -> None:
     """The machine was suspended: no time has passed for the loop."""
     slept = 0.0
     fence = Fence(clock=lambda: asyncio.get_running_loop().time() + slept)
@@ -126,7 +126,7 @@ async def test_a_write_in_progress_is_cancelled_at_the_deadline() -> None:
 
 
 @virtually
-async def test_a_renewal_moves_the_deadline_of_what_is_under_way() -> None:
+async def test_a_renewal_extends_the_deadline_of_writes_in_progress() -> None:
     server = MemoryServer()
     fence = fence_until(10.0)
 
@@ -167,7 +167,7 @@ async def test_a_closed_fence_stays_closed() -> None:
 
 
 @virtually
-async def test_closing_again_while_a_cut_off_write_still_unwinds_is_fine() -> None:
+async def test_closing_twice_while_a_cancelled_write_unwinds_is_harmless() -> None:
     """Its timer has cancelled it, and its clean-up takes longer than the elector needs to notice."""
     fence = fence_until(10.0)
 
@@ -195,7 +195,7 @@ async def expecting_to_be_cut_off(writing: Any) -> bool:
 
 
 @virtually
-async def test_what_has_no_answer_is_remembered_for_as_long_as_it_may_arrive() -> None:
+async def test_unconfirmed_writes_are_remembered_as_long_as_they_may_still_arrive() -> None:
     server = MemoryServer()
     fence = fence_until(100.0)
     writer = FencedWriter(server, fence)
@@ -213,7 +213,7 @@ async def test_what_has_no_answer_is_remembered_for_as_long_as_it_may_arrive() -
 
 
 @virtually
-async def test_who_is_cancelled_in_the_middle_leaves_a_write_in_the_dark() -> None:
+async def test_cancelling_a_write_leaves_it_unconfirmed() -> None:
     server = MemoryServer()
     fence = fence_until(100.0)
 
@@ -228,7 +228,7 @@ async def test_who_is_cancelled_in_the_middle_leaves_a_write_in_the_dark() -> No
     assert fence.statistics().under_way == 0
 
 
-def test_its_error_needs_no_traceback() -> None:
+def test_a_fenced_error_is_logged_without_traceback() -> None:
     assert is_expected(FencedError("x"))
 
 
@@ -236,7 +236,7 @@ def test_its_error_needs_no_traceback() -> None:
 # server
 
 
-async def test_a_write_that_waited_for_a_busy_server_is_not_sent_again_once_time_is_up() -> None:
+async def test_a_throttled_write_is_not_retried_after_the_deadline() -> None:
     clock = ManualClock()
     fence = Fence(clock=clock.monotonic)
     async with running_server() as server, client_of(server, clock) as client:
@@ -250,7 +250,7 @@ async def test_a_write_that_waited_for_a_busy_server_is_not_sent_again_once_time
 
 
 @pytest.mark.parametrize("size", [10, 700_000])
-async def test_the_last_look_is_when_the_body_goes_to_the_socket(size: int) -> None:
+async def test_the_guard_is_checked_when_the_body_is_written_to_the_socket(size: int) -> None:
     """The connection is being set up when time runs out: no bytes are sent."""
     looks = 0
 
@@ -273,7 +273,7 @@ async def test_the_last_look_is_when_the_body_goes_to_the_socket(size: int) -> N
 
 
 @pytest.mark.parametrize("size", [10, 700_000])
-async def test_what_the_guard_lets_through_arrives_whole(size: int) -> None:
+async def test_a_request_accepted_by_the_guard_is_sent_unchanged(size: int) -> None:
     body = Endpoints(metadata=ObjectMeta(name="web", annotations={"a": "x" * size}))
     looks: list[int] = []
     async with running_server() as server, client_of(server, ManualClock()) as client:
@@ -291,7 +291,7 @@ async def test_what_the_guard_lets_through_arrives_whole(size: int) -> None:
         assert len(looks) == before + 4
 
 
-async def test_a_guard_that_objects_in_the_middle_of_a_body_leaves_the_server_with_half_of_it() -> None:
+async def test_a_guard_that_rejects_in_mid_body_leaves_the_request_incomplete() -> None:
     handled = asyncio.Event()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -314,7 +314,7 @@ async def test_a_guard_that_objects_in_the_middle_of_a_body_leaves_the_server_wi
         assert not handled.is_set()
 
 
-def test_a_body_asks_for_every_piece_and_not_for_the_end_of_it() -> None:
+def test_a_guarded_body_is_checked_for_every_chunk_but_not_for_the_end() -> None:
     looks: list[int] = []
     body = GuardedBody(b"abcdef", lambda: looks.append(1))
     assert [body.read(4), body.read(4), body.read(4)] == [b"abcd", b"ef", b""]

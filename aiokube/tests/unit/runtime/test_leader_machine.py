@@ -86,7 +86,7 @@ def test_it_starts_by_reading_the_lease() -> None:
     assert begin() == Step(Looking(None), Read())
 
 
-def test_a_lease_that_is_missing_is_created_in_our_name() -> None:
+def test_a_missing_lease_is_created_with_our_identity() -> None:
     found = follows(Looking(None), Missing(), 5.0)
     record = LeaseSpec(
         holder_identity="us",
@@ -98,14 +98,14 @@ def test_a_lease_that_is_missing_is_created_in_our_name() -> None:
     assert found == Step(Claiming(None, 5.0), Create(record))
 
 
-def test_a_held_lease_is_left_alone_whatever_its_timestamps() -> None:
+def test_a_held_lease_is_left_alone_regardless_of_its_timestamps() -> None:
     """The renew time is an hour old; only the time of our observation counts."""
     found = follows(Looking(None), Found(THEIRS), 100.0)
     assert found == Step(Standby(Sighting(THEIRS.spec, 100.0), 102.0), Wait(102.0))
     assert holder(found.state) == "them"
 
 
-def test_it_is_ours_once_its_record_was_the_same_for_as_long_as_it_says_to_last() -> None:
+def test_a_lease_unchanged_for_its_own_duration_is_claimed() -> None:
     seen = Sighting(THEIRS.spec, 100.0)
     assert isinstance(follows(Looking(seen), Found(THEIRS), 114.999).state, Standby)
     found = follows(Looking(seen), Found(THEIRS), 115.0)
@@ -119,7 +119,7 @@ def test_it_is_ours_once_its_record_was_the_same_for_as_long_as_it_says_to_last(
     )
 
 
-def test_a_claim_names_the_version_that_was_read_and_keeps_what_else_is_there() -> None:
+def test_a_claim_uses_the_observed_resource_version_and_keeps_other_fields() -> None:
     strange = lease("them", strategy="OldestEmulationVersion", preferred_holder="x")
     action = follows(Looking(Sighting(strange.spec, 0.0)), Found(strange), 20.0).action
     assert isinstance(action, Replace)
@@ -127,19 +127,19 @@ def test_a_claim_names_the_version_that_was_read_and_keeps_what_else_is_there() 
     assert (action.lease.spec.strategy, action.lease.spec.preferred_holder) == ("OldestEmulationVersion", "x")
 
 
-def test_a_changed_lease_restarts_the_observation() -> None:
+def test_a_changed_lease_restarts_the_observation_period() -> None:
     renewed = lease("them", "8", renew_time=TIME)
     found = follows(Looking(Sighting(THEIRS.spec, 100.0)), Found(renewed), 115.0)
     assert found.state == Standby(Sighting(renewed.spec, 115.0), 117.0)
 
 
-def test_an_edit_that_is_no_renewal_does_not_keep_the_lease_alive() -> None:
+def test_an_edit_without_renewal_does_not_extend_the_lease() -> None:
     labelled = replace(THEIRS, metadata=replace(THEIRS.metadata, resource_version="9", labels={"x": "y"}))
     found = follows(Looking(Sighting(THEIRS.spec, 100.0)), Found(labelled), 115.0)
     assert isinstance(found.state, Claiming)
 
 
-def test_the_duration_in_the_record_counts_not_ours() -> None:
+def test_the_duration_in_the_lease_takes_precedence_over_ours() -> None:
     long = lease("them", lease_duration_seconds=60)
     assert isinstance(follows(Looking(Sighting(long.spec, 0.0)), Found(long), 59.0).state, Standby)
     assert isinstance(follows(Looking(Sighting(long.spec, 0.0)), Found(long), 60.0).state, Claiming)
@@ -147,7 +147,7 @@ def test_the_duration_in_the_record_counts_not_ours() -> None:
     assert isinstance(follows(Looking(Sighting(without.spec, 0.0)), Found(without), 14.0).state, Standby)
 
 
-def test_a_lease_without_holder_is_free_immediately() -> None:
+def test_a_lease_without_holder_is_claimed_immediately() -> None:
     for nobody in ("", None):
         free = lease(nobody, lease_duration_seconds=1)
         found = follows(Looking(None), Found(free), 5.0)
@@ -155,25 +155,25 @@ def test_a_lease_without_holder_is_free_immediately() -> None:
         assert written(found.action).lease_transitions == 4
 
 
-def test_a_lease_that_is_ours_already_is_taken_on_without_a_transition() -> None:
+def test_a_lease_that_we_already_hold_is_resumed_without_a_transition() -> None:
     """The response to our claim was lost."""
     spec = written(follows(Looking(None), Found(OURS), 5.0).action)
     assert (spec.lease_transitions, spec.acquire_time, spec.renew_time) == (3, EARLIER, TIME)
 
 
-def test_candidates_look_again_after_the_retry_period_and_up_to_a_fifth_more() -> None:
+def test_candidates_reread_the_lease_after_the_retry_period_plus_up_to_a_fifth() -> None:
     for chance, due in ((0.0, 102.0), (1.0, 102.4)):
         assert follows(Looking(None), Failed(), 100.0, chance).action == Wait(due)
         assert follows(Claiming(None, 99.0), Refused(), 100.0, chance).action == Wait(due)
 
 
-def test_a_candidate_wakes_when_the_lease_runs_out_even_before_its_next_turn() -> None:
+def test_a_candidate_wakes_at_lease_expiry_even_before_its_next_retry() -> None:
     seen = Sighting(THEIRS.spec, 100.0)
     assert follows(Looking(seen), Found(THEIRS), 114.5).action == Wait(115.0)
     assert follows(Looking(seen), Found(THEIRS), 114.5, 1.0).action == Wait(115.4)
 
 
-def test_who_is_refused_is_no_leader() -> None:
+def test_a_rejected_or_failed_claim_does_not_make_a_leader() -> None:
     for event in (Refused(), Failed()):
         found = follows(Claiming(None, 99.0), event, 100.0)
         assert isinstance(found.state, Standby)
@@ -183,7 +183,7 @@ def test_who_is_refused_is_no_leader() -> None:
 # --------------------------------------------------------------------------------------------- leaders
 
 
-def test_a_term_is_counted_from_when_the_request_was_sent() -> None:
+def test_a_term_is_counted_from_the_time_the_request_was_sent() -> None:
     found = follows(Claiming(None, 100.0), Written(OURS), 104.0)
     assert found == Step(Leading(OURS, 110.0, 106.0), Wait(106.0), leads_until=110.0)
     later = lease("us", "8")
@@ -191,13 +191,13 @@ def test_a_term_is_counted_from_when_the_request_was_sent() -> None:
     assert found == Step(Leading(later, 116.0, 111.0), Wait(111.0), leads_until=116.0)
 
 
-def test_an_answer_that_comes_after_its_own_deadline_makes_no_leader() -> None:
+def test_a_response_after_its_deadline_does_not_make_a_leader() -> None:
     found = follows(Claiming(None, 100.0), Written(OURS), 110.0)
     assert isinstance(found.state, Standby)
     assert found.leads_until is None
 
 
-def test_a_renewal_names_the_version_and_changes_the_time_alone() -> None:
+def test_a_renewal_sends_the_resource_version_and_changes_only_the_renew_time() -> None:
     found = follows(Leading(OURS, 110.0, 102.0), Due(), 102.0)
     assert found.state == Renewing(OURS, 110.0, 102.0)
     assert found.action == Replace(replace(OURS, spec=replace(OURS.spec, renew_time=TIME)))
@@ -205,12 +205,12 @@ def test_a_renewal_names_the_version_and_changes_the_time_alone() -> None:
 
 
 @pytest.mark.parametrize("event", [Refused(), Failed()])
-def test_after_a_failed_renewal_the_lease_is_read_immediately(event: Event) -> None:
+def test_a_failed_renewal_is_followed_by_an_immediate_read(event: Event) -> None:
     found = follows(Renewing(OURS, 110.0, 102.0), event, 103.0)
     assert found == Step(Checking(OURS, 110.0), Read(), leads_until=110.0)
 
 
-def test_the_second_look_renews_what_is_still_ours() -> None:
+def test_the_read_after_a_failed_renewal_renews_a_lease_that_is_still_ours() -> None:
     touched = lease("us", "12", lease_transitions=5)
     found = follows(Checking(OURS, 110.0), Found(touched), 104.0)
     assert found.state == Renewing(touched, 110.0, 104.0, looked=True)
@@ -226,7 +226,7 @@ def test_a_deleted_lease_is_recreated() -> None:
 
 
 @pytest.mark.parametrize("event", [Refused(), Failed()])
-def test_what_fails_twice_waits_for_the_retry_period_with_the_old_deadline(event: Event) -> None:
+def test_a_second_failure_waits_for_the_retry_period_with_the_old_deadline(event: Event) -> None:
     found = follows(Renewing(OURS, 110.0, 104.0, looked=True), event, 105.0)
     assert found == Step(Leading(OURS, 110.0, 107.0), Wait(107.0), leads_until=110.0)
     found = follows(Checking(OURS, 110.0), Failed(), 109.0)
@@ -234,7 +234,7 @@ def test_what_fails_twice_waits_for_the_retry_period_with_the_old_deadline(event
 
 
 @pytest.mark.parametrize("held_by", ["them", ""])
-def test_a_leader_that_reads_another_holder_ends_its_term_immediately(held_by: str) -> None:
+def test_a_leader_that_observes_another_holder_ends_its_term_immediately(held_by: str) -> None:
     found = follows(Checking(OURS, 110.0), Found(lease(held_by)), 104.0)
     assert found == Step(Ended(f"held by {held_by or 'no one'} now"), Finish())
 
@@ -259,7 +259,7 @@ def test_any_event_at_the_deadline_ends_the_term(state: State, event: Event) -> 
 
 
 @pytest.mark.parametrize("state", [Standby(None, 3.0), Looking(None)])
-def test_a_candidate_simply_goes(state: State) -> None:
+def test_a_stopping_candidate_ends_without_a_release(state: State) -> None:
     assert follows(state, Stopping(release=True), 1.0) == Step(Ended(), Finish())
 
 
@@ -267,7 +267,7 @@ def test_a_candidate_simply_goes(state: State) -> None:
     "state",
     [Claiming(None, 1.0), Leading(OURS, 9.0, 3.0), Renewing(OURS, 9.0, 1.0), Checking(OURS, 9.0)],
 )
-def test_who_may_hold_it_stops_leading_first_and_then_gives_it_back(state: State) -> None:
+def test_a_stopping_leader_stops_leading_before_it_releases_the_lease(state: State) -> None:
     found = follows(state, Stopping(release=True), 2.0)
     assert found == Step(Leaving(), Read(), leads_until=None)
     found = follows(found.state, Found(OURS), 2.5)
@@ -287,13 +287,13 @@ def test_who_may_hold_it_stops_leading_first_and_then_gives_it_back(state: State
     assert follows(found.state, Written(OURS), 3.0) == Step(Ended(), Finish())
 
 
-def test_an_empty_holder_is_written_and_not_left_out() -> None:
+def test_a_release_writes_an_empty_holder() -> None:
     body = follows(Leaving(), Found(OURS), 2.5).action
     assert isinstance(body, Replace)
     assert b'"holderIdentity":""' in msgspec.json.encode(body.lease)
 
 
-def test_with_a_write_in_the_dark_the_lease_is_left_to_run_out() -> None:
+def test_the_lease_is_left_to_expire_while_a_write_is_unconfirmed() -> None:
     assert follows(Leading(OURS, 9.0, 3.0), Stopping(release=False), 2.0) == Step(Ended(), Finish())
 
 
@@ -303,15 +303,15 @@ def test_a_lease_of_another_holder_is_not_released(event: Event) -> None:
 
 
 @pytest.mark.parametrize("event", [Refused(), Failed()])
-def test_giving_back_is_tried_once(event: Event) -> None:
+def test_a_release_is_attempted_once(event: Event) -> None:
     assert follows(Releasing(), event, 2.0) == Step(Ended(), Finish())
 
 
-def test_after_the_end_comes_nothing() -> None:
+def test_inputs_after_the_end_are_ignored() -> None:
     assert follows(Ended("why"), Found(OURS), 2.0) == Step(Ended("why"), Finish())
 
 
-def test_what_cannot_happen_is_said() -> None:
+def test_impossible_inputs_raise() -> None:
     with pytest.raises(ValueError, match="Written cannot happen while Looking"):
         follows(Looking(None), Written(OURS), 1.0)
     with pytest.raises(ValueError, match="Missing cannot happen while Leading"):
@@ -321,7 +321,7 @@ def test_what_cannot_happen_is_said() -> None:
 # ------------------------------------------------------------------------------------------- the record
 
 
-def test_a_lease_survives_being_read_and_written() -> None:
+def test_a_lease_round_trips_unchanged() -> None:
     body = (
         b'{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"5"},'
         b'"spec":{"holderIdentity":"x","leaseDurationSeconds":15,"acquireTime":"2026-01-01T00:00:00.000001Z",'
