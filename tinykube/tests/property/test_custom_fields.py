@@ -54,7 +54,7 @@ def with_entries(document: JSON, entries: Entries | None) -> JSON:
 
 
 @given(seeds)
-def test_an_apply_that_is_made_again_changes_nothing(seed: int) -> None:
+def test_repeating_an_apply_changes_nothing(seed: int) -> None:
     thing = Thing(seed)
     live = thing.applied(None, thing.fitting(), "m1")
     body = thing.fitting()
@@ -63,7 +63,7 @@ def test_an_apply_that_is_made_again_changes_nothing(seed: int) -> None:
 
 
 @given(seeds)
-def test_whoever_applies_owns_what_it_names_and_nothing_else(seed: int) -> None:
+def test_an_applier_owns_exactly_the_fields_it_names(seed: int) -> None:
     thing = Thing(seed)
     live = thing.applied(None, thing.fitting(), "m1")
     body = thing.fitting()
@@ -74,7 +74,7 @@ def test_whoever_applies_owns_what_it_names_and_nothing_else(seed: int) -> None:
 
 
 @given(seeds)
-def test_nothing_that_was_given_is_changed(seed: int) -> None:
+def test_the_arguments_are_not_modified(seed: int) -> None:
     thing = Thing(seed)
     live, body = thing.applied(None, thing.fitting(), "m1"), thing.fitting()
     before = copy.deepcopy((live, body, thing.schema))
@@ -86,7 +86,7 @@ def test_nothing_that_was_given_is_changed(seed: int) -> None:
 
 
 @given(seeds)
-def test_a_comparison_turned_round_swaps_what_is_new_and_what_is_gone(seed: int) -> None:
+def test_reversing_a_comparison_swaps_added_and_removed(seed: int) -> None:
     thing = Thing(seed)
     one, other = thing.fitting(), thing.fitting()
     there, back = compare(thing.node, one, other), compare(thing.node, other, one)
@@ -94,7 +94,7 @@ def test_a_comparison_turned_round_swaps_what_is_new_and_what_is_gone(seed: int)
 
 
 @given(seeds)
-def test_an_update_s_writer_owns_all_that_it_has_changed(seed: int) -> None:
+def test_the_writer_of_an_update_owns_all_changed_fields(seed: int) -> None:
     thing = Thing(seed)
     live, new = thing.applied(None, thing.fitting(), "m1"), thing.fitting()
     if not live["metadata"].get("managedFields"):
@@ -107,7 +107,7 @@ def test_an_update_s_writer_owns_all_that_it_has_changed(seed: int) -> None:
 
 
 @given(seeds)
-def test_what_fits_its_types_is_owned_as_they_say_and_brought_to_others_once(seed: int) -> None:
+def test_reconciling_owned_fields_is_idempotent(seed: int) -> None:
     thing = Thing(seed)
     fields = field_set(thing.node, thing.fitting())
     assert reconciled(thing.node, fields) == fields

@@ -77,7 +77,7 @@ def stored(content: JsonObject) -> JsonObject:
 
 
 @given(path_sets, path_sets)
-def test_sets_of_fields_are_sets_of_paths(one: frozenset[Path], other: frozenset[Path]) -> None:
+def test_field_sets_behave_like_sets_of_paths(one: frozenset[Path], other: frozenset[Path]) -> None:
     mine, theirs = made_of(one), made_of(other)
     assert frozenset(paths(mine)) == one
     assert frozenset(paths(union(mine, theirs))) == one | other
@@ -87,7 +87,7 @@ def test_sets_of_fields_are_sets_of_paths(one: frozenset[Path], other: frozenset
 
 
 @given(path_sets, path_sets)
-def test_taking_out_with_all_below_leaves_what_is_below_none(
+def test_recursive_difference_removes_paths_with_all_descendants(
     one: frozenset[Path], other: frozenset[Path]
 ) -> None:
     left = {path for path in one if not any(path[: len(gone)] == gone for gone in other)}
@@ -95,9 +95,7 @@ def test_taking_out_with_all_below_leaves_what_is_below_none(
 
 
 @given(path_sets, path_sets)
-def test_equal_sets_are_written_alike_whatever_they_come_from(
-    one: frozenset[Path], other: frozenset[Path]
-) -> None:
+def test_equal_sets_have_equal_encodings(one: frozenset[Path], other: frozenset[Path]) -> None:
     mine, theirs = made_of(one), made_of(other)
     before = copy.deepcopy((mine, theirs))
     assert union(difference(mine, theirs), intersection(mine, theirs)) == mine
@@ -107,9 +105,7 @@ def test_equal_sets_are_written_alike_whatever_they_come_from(
 
 
 @given(contents, contents)
-def test_a_comparison_turned_round_swaps_what_is_new_and_what_is_gone(
-    one: JsonObject, other: JsonObject
-) -> None:
+def test_reversing_a_comparison_swaps_added_and_removed(one: JsonObject, other: JsonObject) -> None:
     there, back = compare(SERVICE, stored(one), stored(other)), compare(SERVICE, stored(other), stored(one))
     assert (there.added, there.removed, there.modified) == (back.removed, back.added, back.modified)
     assert there.is_same == (stored(one) == stored(other) or _same_but_order(one, other))
@@ -127,13 +123,13 @@ def _same_but_order(one: JsonObject, other: JsonObject) -> bool:
 
 
 @given(contents, contents)
-def test_merging_again_changes_nothing(live: JsonObject, body: JsonObject) -> None:
+def test_merging_is_idempotent(live: JsonObject, body: JsonObject) -> None:
     first = merged(SERVICE, stored(live), service(body))
     assert merged(SERVICE, first, service(body)) == first
 
 
 @given(contents, contents)
-def test_what_was_applied_is_there_then(live: JsonObject, body: JsonObject) -> None:
+def test_applied_fields_are_present_after_a_merge(live: JsonObject, body: JsonObject) -> None:
     result = merged(SERVICE, stored(live), service(body))
     there = compare(SERVICE, service(body), result)
     assert not there.modified
@@ -141,7 +137,7 @@ def test_what_was_applied_is_there_then(live: JsonObject, body: JsonObject) -> N
 
 
 @given(contents)
-def test_taking_out_all_fields_leaves_nothing_of_them(content: JsonObject) -> None:
+def test_removing_all_fields_leaves_none_of_them(content: JsonObject) -> None:
     document = service(content)
     left = without(SERVICE, document, field_set(SERVICE, document)) or {}
     assert not set(paths(field_set(SERVICE, left))) & {
@@ -178,7 +174,7 @@ def run(steps: list[tuple[str, JsonObject, bool, bool]]) -> JsonObject | None:
 
 
 @given(applies)
-def test_nobody_owns_what_is_not_there(steps: list[tuple[str, JsonObject, bool, bool]]) -> None:
+def test_owned_fields_exist(steps: list[tuple[str, JsonObject, bool, bool]]) -> None:
     live = run(steps)
     if live is not None:
         there = set(paths(field_set(SERVICE, live)))
@@ -193,7 +189,7 @@ def test_nobody_owns_what_is_not_there(steps: list[tuple[str, JsonObject, bool, 
 
 
 @given(applies, contents)
-def test_applying_again_changes_nothing_and_never_conflicts(
+def test_repeating_an_apply_changes_nothing_and_never_conflicts(
     steps: list[tuple[str, JsonObject, bool, bool]], body: JsonObject
 ) -> None:
     live = run([*steps, ("m4", body, True, True)])
@@ -209,7 +205,7 @@ def _untimed(document: JsonObject) -> JsonObject:
 
 
 @given(contents)
-def test_who_gives_up_all_it_has_applied_leaves_nothing_behind(body: JsonObject) -> None:
+def test_an_empty_apply_removes_everything_applied_before(body: JsonObject) -> None:
     live = run([("m1", body, False, True), ("m1", {}, False, True)])
     assert live is not None
     assert "managedFields" not in live["metadata"]

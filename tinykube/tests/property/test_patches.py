@@ -42,7 +42,7 @@ container_lists = st.lists(
 
 
 @given(documents, st.lists(operations, max_size=4))
-def test_a_json_patch_changes_neither_document_nor_patch(document: dict[str, Any], patch: list[Any]) -> None:
+def test_a_json_patch_modifies_neither_document_nor_patch(document: dict[str, Any], patch: list[Any]) -> None:
     before, given_patch = copy.deepcopy(document), copy.deepcopy(patch)
     result = None
     with contextlib.suppress(PatchError):
@@ -64,7 +64,7 @@ def _spoil(value: Any) -> None:
 
 
 @given(documents, documents)
-def test_a_merge_patch_applied_twice_is_applied_once(document: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_merge_patches_are_idempotent(document: dict[str, Any], patch: dict[str, Any]) -> None:
     before, given_patch = copy.deepcopy(document), copy.deepcopy(patch)
     once = apply_merge_patch(document, patch)
     twice = apply_merge_patch(once, patch)
@@ -86,7 +86,7 @@ def _has_null_in_a_list(value: Any, *, within: bool = False) -> bool:
 
 
 @given(documents, documents)
-def test_the_difference_of_two_documents_as_a_json_patch_makes_one_of_the_other(
+def test_a_json_patch_of_the_difference_of_two_documents_transforms_one_into_the_other(
     document: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     def pointer(name: str) -> str:
@@ -101,7 +101,7 @@ def test_the_difference_of_two_documents_as_a_json_patch_makes_one_of_the_other(
 
 
 @given(text_maps, text_maps, text_maps)
-def test_without_lists_a_strategic_merge_is_a_merge(
+def test_without_lists_a_strategic_merge_equals_a_merge_patch(
     data: dict[str, Any], patch: dict[str, Any], labels: dict[str, Any]
 ) -> None:
     document: dict[str, Any] = {"data": dict(data), "metadata": {"name": "x"}}
@@ -115,7 +115,7 @@ def test_without_lists_a_strategic_merge_is_a_merge(
 
 
 @given(container_lists, container_lists, st.randoms(use_true_random=False))
-def test_a_merged_list_holds_each_key_once_and_follows_the_order_that_is_set(
+def test_a_merged_list_has_each_key_once_in_the_requested_order(
     present: list[Any], wanted: list[Any], rng: Any
 ) -> None:
     document = {"spec": {"containers": present}}

@@ -131,26 +131,30 @@ def warm() -> None:
 
 @bounded
 @given(bodies)
-def test_json_bodies(body: bytes) -> None:
+def test_json_bodies_are_decoded_at_bounded_cost(body: bytes) -> None:
     cost(lambda: TypedDecoder().json(body), len(body))
 
 
 @bounded
 @given(bodies)
-def test_yaml_bodies(body: bytes) -> None:
+def test_yaml_bodies_are_decoded_at_bounded_cost(body: bytes) -> None:
     cost(lambda: TypedDecoder().yaml(body), len(body), most_calls=MOST_CALLS_OF_ALIASES)
 
 
 @bounded
 @given(st.sampled_from(KINDS), st.binary(max_size=300) | broken, st.booleans())
-def test_protobuf_bodies(kind: tuple[str, str, str], body: bytes, is_framed: bool) -> None:
+def test_protobuf_bodies_are_decoded_at_bounded_cost(
+    kind: tuple[str, str, str], body: bytes, is_framed: bool
+) -> None:
     sent = b"k8s\x00\x12" + bytes((len(body) & 0x7F,)) + body if is_framed else body
     cost(lambda: TypedDecoder().protobuf(sent, *kind), len(sent))
 
 
 @bounded
 @given(st.sampled_from(KINDS), documents)
-def test_documents_of_every_type(kind: tuple[str, str, str], document: dict[str, Any]) -> None:
+def test_documents_are_conformed_and_defaulted_at_bounded_cost(
+    kind: tuple[str, str, str], document: dict[str, Any]
+) -> None:
     schema = TypeSchema()
 
     def work() -> None:
@@ -167,7 +171,9 @@ def test_documents_of_every_type(kind: tuple[str, str, str], document: dict[str,
     documents,
     documents | st.lists(documents, max_size=8) | values,
 )
-def test_patches(patch_type: Any, kind: tuple[str, str, str], document: dict[str, Any], patch: Any) -> None:
+def test_patches_are_applied_at_bounded_cost(
+    patch_type: Any, kind: tuple[str, str, str], document: dict[str, Any], patch: Any
+) -> None:
     size = len(json.dumps(document)) + len(json.dumps(patch))
 
     def work() -> None:
@@ -201,7 +207,9 @@ SCHEMA = {
 
 @bounded
 @given(documents, documents, st.booleans())
-def test_applies_of_custom_resources(live: dict[str, Any], wanted: dict[str, Any], force: bool) -> None:
+def test_applies_of_custom_resources_have_bounded_cost(
+    live: dict[str, Any], wanted: dict[str, Any], force: bool
+) -> None:
     version = Version("example.com/v1", structural_node(SCHEMA), {})
     about = Tracked("example.com", "v1", "Widget", version, {}, lambda name: version)
     head = {"apiVersion": "example.com/v1", "kind": "Widget"}
@@ -214,7 +222,7 @@ def test_applies_of_custom_resources(live: dict[str, Any], wanted: dict[str, Any
 
 @bounded
 @given(documents)
-def test_values_of_custom_resources(document: dict[str, Any]) -> None:
+def test_custom_resources_are_validated_at_bounded_cost(document: dict[str, Any]) -> None:
     def work() -> None:
         prune(document, SCHEMA)
         drop_nulls(document, SCHEMA)
@@ -226,7 +234,7 @@ def test_values_of_custom_resources(document: dict[str, Any]) -> None:
 
 @bounded
 @given(values)
-def test_sets_of_fields(given_fields: Any) -> None:
+def test_field_sets_are_normalised_at_bounded_cost(given_fields: Any) -> None:
     def work() -> None:
         try:
             canonical_set(given_fields)
@@ -245,7 +253,7 @@ pieces = st.lists(
 
 @bounded
 @given(pieces, values)
-def test_patterns_and_paths_of_definitions(text: str, document: Any) -> None:
+def test_patterns_and_json_paths_are_evaluated_or_rejected(text: str, document: Any) -> None:
     try:
         go_pattern(text).search("a" * 1_000)
     except PatternError:
@@ -258,14 +266,14 @@ def test_patterns_and_paths_of_definitions(text: str, document: Any) -> None:
 
 @bounded
 @given(documents)
-def test_limits_of_definitions(schema: dict[str, Any]) -> None:
+def test_definition_limits_are_checked_at_bounded_cost(schema: dict[str, Any]) -> None:
     definition = {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
     cost(lambda: limit_errors(definition), len(json.dumps(schema)))
 
 
 @bounded
 @given(st.text(alphabet="0123456789.eE+-mkKMGTPEinu ", max_size=400) | st.text(max_size=20))
-def test_quantities(text: str) -> None:
+def test_quantities_are_normalised_or_rejected(text: str) -> None:
     try:
         spelled = canonical_quantity(text)
     except ValueError:

@@ -118,7 +118,7 @@ LIMITS = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda share: f"{s
     unavailable=LIMITS,
     moves=st.lists(st.tuples(st.sampled_from("pppaaammmc"), st.integers(0, 5)), max_size=60),
 )
-def test_a_rolling_update_keeps_its_limits_at_every_step_and_ends(
+def test_a_rolling_update_respects_its_limits_at_every_step_and_completes(
     replicas: int, surge: Any, unavailable: Any, moves: list[tuple[str, int]]
 ) -> None:
     rollout = Rollout(replicas, surge, unavailable)
@@ -151,7 +151,7 @@ def test_a_rolling_update_keeps_its_limits_at_every_step_and_ends(
     sizes=st.lists(st.integers(0, 15), min_size=1, max_size=6),
     of=st.integers(1, 60),
 )
-def test_shares_make_up_the_total_and_none_is_negative(total: int, sizes: list[int], of: int) -> None:
+def test_shares_sum_to_the_total_and_are_not_negative(total: int, sizes: list[int], of: int) -> None:
     shares = proportional_shares(total, [(size, of) for size in sizes])
     assert sum(shares) == total
     assert min(shares) >= 0
@@ -177,9 +177,7 @@ class Asked:
     probe=st.builds(Probe, st.integers(0, 7), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4)),
     more=st.lists(st.integers(0, 40), min_size=1, max_size=8),
 )
-def test_what_is_foreseen_of_a_probe_is_what_asking_it_again_and_again_would_give(
-    probe: Probe, more: list[int]
-) -> None:
+def test_the_computed_readiness_equals_that_of_actual_probing(probe: Probe, more: list[int]) -> None:
     container = Container("main", readiness_probe=probe)
     run = start(ContainerRun(start_plan=StartPlan()), 0.0, "")
     asked, now, says = Asked(probe, float(probe.initial_delay_seconds)), 0.0, True

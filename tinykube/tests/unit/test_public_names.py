@@ -18,7 +18,7 @@ def test_every_public_name_can_be_imported() -> None:
     assert len(set(tinykube.__all__)) == len(tinykube.__all__)
 
 
-def test_type_checkers_see_the_names_that_are_offered_at_run_time() -> None:
+def test_type_checkers_see_the_names_available_at_run_time() -> None:
     typed = {
         f"{node.module}.{alias.name}"
         for block in ast.parse(SOURCE).body
@@ -31,12 +31,12 @@ def test_type_checkers_see_the_names_that_are_offered_at_run_time() -> None:
     assert [*tinykube._MODULES, "__version__"] == tinykube.__all__
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'tinykube' has no attribute 'nothing'"):
         _ = tinykube.nothing
 
 
-def test_importing_tinykube_imports_none_of_its_parts() -> None:
+def test_importing_tinykube_imports_no_submodules() -> None:
     program = "import sys, tinykube; print([name for name in sys.modules if name.startswith('tinykube.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,9 +7,7 @@ from tinykube.cli.embedded import embedded_server
 from tinykube.server.settings import ServerSettings
 
 
-async def test_collections_are_few_while_the_server_runs_and_as_before_when_it_has_ended(
-    tmp_path: Path,
-) -> None:
+async def test_gc_thresholds_are_raised_while_the_server_runs_and_restored_afterwards(tmp_path: Path) -> None:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     async with embedded_server(ServerSettings(), tmp_path / "kubeconfig"):
         assert gc.get_threshold()[0] > 10_000

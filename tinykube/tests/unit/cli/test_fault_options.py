@@ -7,13 +7,13 @@ from tinykube import Fault, Faults
 from tinykube.cli.fault_options import add_faults, parse_fault
 
 
-def test_a_fault_is_read_with_its_numbers_and_its_scope() -> None:
+def test_a_fault_option_is_parsed_with_its_parameters_and_scope() -> None:
     fault, scope = parse_fault("refuse,code=429,retry-after=2,verb=list,resource=pods,times=3")
     assert fault == Fault(name="refuse", code=429, retry_after_seconds=2)
     assert scope == {"verb": "list", "resource": "pods", "times": 3}
 
 
-def test_a_delay_without_seconds_is_one_second() -> None:
+def test_delay_defaults_to_one_second() -> None:
     assert parse_fault("delay")[0].seconds == 1.0
 
 

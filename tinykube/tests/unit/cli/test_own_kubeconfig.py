@@ -7,7 +7,7 @@ import pytest
 from tinykube.cli.own_kubeconfig import KubeconfigTakenError, claim_kubeconfig
 
 
-def test_instances_in_one_folder_get_a_file_each_and_leave_nothing(tmp_path: Path) -> None:
+def test_instances_in_one_directory_get_separate_files_and_remove_them(tmp_path: Path) -> None:
     default = tmp_path / ".endpointd" / "kubeconfig"
     with claim_kubeconfig(None, "endpointd", tmp_path) as first:
         first.write("first")
@@ -20,7 +20,7 @@ def test_instances_in_one_folder_get_a_file_each_and_leave_nothing(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_was_asked_for_and_is_in_use_is_refused(tmp_path: Path) -> None:
+def test_an_explicit_path_that_is_in_use_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "mine"
     with (
         claim_kubeconfig(path),

@@ -14,7 +14,7 @@ from tinykube.server.certificates.files import kept_certificate, make_certificat
 HOSTS = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 
-def test_the_authority_signs_the_server_and_cannot_sign_another_authority() -> None:
+def test_the_ca_signs_the_server_certificate_and_cannot_sign_another_ca() -> None:
     made = make_certificate(HOSTS, ManualClock())
     authority = x509.load_pem_x509_certificate(made.authority.encode())
     server = x509.load_pem_x509_certificate(made.certificate.encode())
@@ -33,7 +33,7 @@ def test_the_authority_signs_the_server_and_cannot_sign_another_authority() -> N
     assert made.context().minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_the_certificate_is_kept_until_it_nearly_expires_or_the_hosts_change(tmp_path: Path) -> None:
+def test_the_certificate_is_kept_until_near_expiry_or_a_change_of_hosts(tmp_path: Path) -> None:
     clock = ManualClock()
     first = kept_certificate(tmp_path, HOSTS, clock)
     clock.advance(300 * 86400)
@@ -49,7 +49,7 @@ def test_a_damaged_certificate_file_is_replaced(tmp_path: Path) -> None:
     assert kept_certificate(tmp_path, HOSTS, ManualClock()).hosts == HOSTS
 
 
-def test_a_private_file_is_written_whole_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_a_private_file_is_written_atomically_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     write_private(tmp_path / "secret", b"x")
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(TypeError):
@@ -58,12 +58,12 @@ def test_a_private_file_is_written_whole_and_only_its_owner_can_read_it(tmp_path
     assert (tmp_path / "secret").read_bytes() == b"x"
 
 
-def test_a_certificate_does_not_print_its_key() -> None:
+def test_the_private_key_is_not_in_the_repr_of_a_certificate() -> None:
     made = make_certificate(HOSTS, ManualClock())
     assert "PRIVATE" not in repr(made)
 
 
-def test_a_file_or_link_placed_by_an_attacker_is_never_written_to(tmp_path: Path) -> None:
+def test_files_and_links_planted_by_an_attacker_are_not_written_to(tmp_path: Path) -> None:
     bait, linked = tmp_path / f".secret.{os.getpid()}", tmp_path / "elsewhere"
     bait.touch()
     bait.chmod(0o666)
@@ -76,7 +76,9 @@ def test_a_file_or_link_placed_by_an_attacker_is_never_written_to(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == [bait.name, "secret"]
 
 
-def test_a_file_of_another_user_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_owned_by_another_user_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "secret").write_bytes(b"theirs")
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "secret").stat().st_uid + 1)
     with pytest.raises(PermissionError, match="it belongs to user"):

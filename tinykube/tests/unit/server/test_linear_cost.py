@@ -200,7 +200,7 @@ def varint(value: int) -> bytes:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_twice_the_size_costs_twice_the_calls(case: str) -> None:
+def test_doubling_the_size_doubles_the_calls(case: str) -> None:
     make = CASES[case]
     make(8)()  # tables created on first use
     once, twice = calls(make(200)), calls(make(400))
@@ -208,7 +208,7 @@ def test_twice_the_size_costs_twice_the_calls(case: str) -> None:
     assert twice < 2.3 * once, f"{case}: {once} calls, then {twice}"
 
 
-def test_yaml_merge_keys_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_merge_keys_are_merged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = 0
     merge = yaml_reader._merge
 
@@ -224,12 +224,12 @@ def test_yaml_merge_keys_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert joined == 500
 
 
-def test_of_several_yaml_merges_the_last_one_counts_and_of_a_list_the_first_mapping() -> None:
+def test_the_last_of_several_yaml_merges_wins_and_the_first_mapping_of_a_list() -> None:
     value, _ = yaml_text.decode_yaml(b"a: {<<: [{k: 1, l: 1}, {k: 2, m: 2}], <<: {m: 3, o: 3}, o: 4}")
     assert value == {"a": {"k": 1, "l": 1, "m": 3, "o": 4}}
 
 
-def test_a_yaml_body_of_too_many_values_is_refused() -> None:
+def test_a_yaml_body_with_too_many_values_is_rejected() -> None:
     with pytest.raises(yaml_text.YamlProblemError, match="there are more than 250000 values"):
         yaml_text.decode_yaml(b"[" + b"1," * 250_001 + b"]")
 
@@ -242,14 +242,14 @@ def test_a_pattern_with_nested_repetition_takes_linear_time() -> None:
     assert go_pattern("^(a+)+$").search("a" * 100_000 + "!") is None
 
 
-def test_patterns_and_texts_that_would_take_seconds_are_refused() -> None:
+def test_expensive_patterns_are_rejected_for_long_texts() -> None:
     pattern, text = "(([a-z]{0,9}){0,9}){0,9}!", "ab" * 100_000
     assert search_microseconds(go_pattern(pattern), text) > 2_000_000
     (error,) = value_errors(text, {"type": "string", "pattern": pattern}, field="spec.s")
     assert "takes more than 2000000 steps" in error.message
 
 
-def test_alternatives_that_multiply_are_refused_when_the_budget_is_spent() -> None:
+def test_multiplying_alternatives_are_rejected_when_the_budget_is_exhausted() -> None:
     schema: dict[str, Any] = {"minimum": 5}
     for _ in range(6):
         schema = {"anyOf": [schema] * 12}
@@ -257,11 +257,11 @@ def test_alternatives_that_multiply_are_refused_when_the_budget_is_spent() -> No
     assert "takes more than 2000000 steps" in error.message
 
 
-def test_a_value_that_is_wrong_everywhere_has_a_thousand_errors() -> None:
+def test_validation_errors_are_limited_to_a_thousand() -> None:
     assert len(value_errors([""] * 5_000, {"items": {"type": "integer"}})) == 1_000
 
 
-def test_descending_several_times_looks_at_each_value_once_a_step() -> None:
+def test_repeated_recursive_descent_visits_each_value_once_per_step() -> None:
     document: dict[str, Any] = {}
     for _ in range(30):
         document = {"a": document, "b": 1}
@@ -270,7 +270,7 @@ def test_descending_several_times_looks_at_each_value_once_a_step() -> None:
     assert calls(lambda: path.find(document)) < 20_000
 
 
-def test_a_path_that_looks_at_too_many_values_finds_nothing() -> None:
+def test_a_path_that_visits_too_many_values_finds_nothing() -> None:
     assert json_path("$..*").find({"a": list(range(3_000))}) == []
     assert len(json_path("$..*").find({"a": list(range(500))})) == 501
 
@@ -358,7 +358,7 @@ async def request_calls(case: str, size: int) -> int:
 
 
 @pytest.mark.parametrize("case", REQUESTS)
-async def test_a_whole_request_of_twice_the_size_costs_twice_the_calls(case: str) -> None:
+async def test_doubling_the_size_of_a_request_doubles_the_calls(case: str) -> None:
     await request_calls(case, 8)
     once, twice = await request_calls(case, 400), await request_calls(case, 800)
     assert twice < 2.3 * once, f"{case}: {once} calls, then {twice}"

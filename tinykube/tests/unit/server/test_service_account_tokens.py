@@ -82,7 +82,7 @@ def test_a_token_authenticates_as_its_service_account() -> None:
     run(scene())
 
 
-def test_the_claims_of_a_token_are_those_that_kubernetes_writes() -> None:
+def test_token_claims_match_those_of_kubernetes() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             token = await server.service_account_token("robot", lifetime_seconds=600)
@@ -111,7 +111,7 @@ def test_an_expired_token_is_rejected() -> None:
     run(scene())
 
 
-def test_a_token_for_another_audience_does_not_open_the_api_and_passes_its_review() -> None:
+def test_a_token_for_another_audience_is_valid_only_for_that_audience() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             token = await server.service_account_token(audiences=["vault"])
@@ -125,7 +125,7 @@ def test_a_token_for_another_audience_does_not_open_the_api_and_passes_its_revie
     run(scene())
 
 
-def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_follows() -> None:
+def test_a_token_is_invalid_after_its_account_is_deleted_or_recreated() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             token = await server.service_account_token("robot")
@@ -137,7 +137,7 @@ def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_follows() ->
     run(scene())
 
 
-def test_a_token_bound_to_a_pod_names_it_and_ends_with_it() -> None:
+def test_a_pod_bound_token_names_the_pod_and_is_invalidated_with_it() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             await server.service_account_token()
@@ -175,7 +175,7 @@ def test_a_token_bound_to_a_pod_names_it_and_ends_with_it() -> None:
         ),
     ],
 )
-def test_a_token_request_that_cannot_be_met_is_refused(spec: Json, code: int, message: str) -> None:
+def test_an_invalid_token_request_is_rejected(spec: Json, code: int, message: str) -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             await server.service_account_token()
@@ -220,7 +220,7 @@ def test_a_forged_or_modified_token_is_rejected() -> None:
     run(scene())
 
 
-def test_the_token_of_the_administrator_passes_its_review() -> None:
+def test_the_admin_token_passes_token_review() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             status = await review(server, server.token)
@@ -232,7 +232,7 @@ def test_the_token_of_the_administrator_passes_its_review() -> None:
     run(scene())
 
 
-def test_tokens_outlive_a_restart_on_the_same_data_directory(tmp_path: Path) -> None:
+def test_tokens_survive_a_restart_with_the_same_data_directory(tmp_path: Path) -> None:
     async def scene() -> None:
         settings = replace(DEFAULT_SETTINGS, data_dir=tmp_path / "data")
         async with running_api_server(settings) as server:
@@ -244,7 +244,7 @@ def test_tokens_outlive_a_restart_on_the_same_data_directory(tmp_path: Path) -> 
     run(scene())
 
 
-def test_anyone_can_check_a_token_by_the_published_keys() -> None:
+def test_tokens_can_be_verified_with_the_published_keys() -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils
 
@@ -306,7 +306,7 @@ def test_the_in_cluster_configuration_of_the_official_client_works(api_server: T
     assert review.status.user_info.username == "system:serviceaccount:default:default"
 
 
-def test_a_server_alone_creates_no_defaults_and_with_the_setting_has_them_when_ready() -> None:
+def test_namespace_defaults_are_created_before_readiness_only_if_enabled() -> None:
     async def scene() -> None:
         async with running_api_server() as server:
             assert await server.list_all("v1", "ServiceAccount") == []
@@ -319,5 +319,5 @@ def test_a_server_alone_creates_no_defaults_and_with_the_setting_has_them_when_r
     run(scene())
 
 
-def test_the_public_name_in_cluster_is_what_the_server_returns(api_server: ThreadApiServer) -> None:
+def test_in_cluster_returns_the_public_type(api_server: ThreadApiServer) -> None:
     assert isinstance(api_server.in_cluster(), tinykube.InCluster)

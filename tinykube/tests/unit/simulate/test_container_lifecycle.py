@@ -42,7 +42,7 @@ def ready_times(
     return changes
 
 
-def test_a_container_without_probes_is_ready_as_it_starts() -> None:
+def test_a_container_without_probes_is_ready_immediately() -> None:
     next_step = advance(Container("main"), started(), AnnotationOverrides(), 100.0)
     assert next_step.run.ready
     assert next_step.run.passed
@@ -59,7 +59,7 @@ def test_a_container_without_probes_is_ready_as_it_starts() -> None:
         (Probe(0, 2, 3, 3), 1.0, 106.0),
     ],
 )
-def test_it_is_ready_when_its_probe_has_had_enough_good_answers(
+def test_a_container_is_ready_after_enough_successful_probes(
     probe: Probe, startup_seconds: float, ready_at: float
 ) -> None:
     container = Container("main", readiness_probe=probe)
@@ -67,7 +67,7 @@ def test_it_is_ready_when_its_probe_has_had_enough_good_answers(
     assert ready_times(container, run, AnnotationOverrides(), 1000.0) == [(ready_at, True)]
 
 
-def test_it_stops_being_ready_after_as_many_bad_answers_as_the_probe_forgives() -> None:
+def test_a_container_becomes_unready_after_the_failure_threshold() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
     run = advance(container, started(), AnnotationOverrides(), 100.0).run
     assert run.ready
@@ -77,7 +77,7 @@ def test_it_stops_being_ready_after_as_many_bad_answers_as_the_probe_forgives() 
     assert not advance(container, next_step.run, AnnotationOverrides(ready=False), 140.0).run.ready
 
 
-def test_bad_answers_that_end_in_time_change_nothing() -> None:
+def test_fewer_failures_than_the_threshold_change_nothing() -> None:
     container = Container("main", readiness_probe=Probe(0, 10, 1, 3))
     run = advance(container, started(), AnnotationOverrides(), 100.0).run
     run = advance(container, run, AnnotationOverrides(ready=False), 112.0).run
@@ -86,7 +86,7 @@ def test_bad_answers_that_end_in_time_change_nothing() -> None:
     assert next_step.next_change == math.inf
 
 
-def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up() -> None:
+def test_a_startup_probe_delays_readiness_and_kills_a_container_that_is_too_slow() -> None:
     container = Container("main", startup_probe=Probe(0, 10, 1, 3), readiness_probe=Probe(0, 1, 1, 1))
     assert ready_times(container, started(startup_seconds=15.0), AnnotationOverrides(), 1000.0) == [
         (120.0, True)
@@ -97,7 +97,7 @@ def test_a_startup_probe_holds_back_the_others_and_kills_what_does_not_come_up()
     assert advance(container, first.run, AnnotationOverrides(), 120.0).exit_code == 137
 
 
-def test_a_liveness_probe_kills_after_as_many_bad_answers_as_it_forgives() -> None:
+def test_a_liveness_probe_kills_after_the_failure_threshold() -> None:
     container = Container("main", liveness_probe=Probe(0, 10, 1, 2))
     run = advance(container, started(), AnnotationOverrides(), 100.0).run
     next_step = advance(container, run, AnnotationOverrides(live=False), 105.0)
@@ -107,7 +107,7 @@ def test_a_liveness_probe_kills_after_as_many_bad_answers_as_it_forgives() -> No
     assert without.exit_code is None
 
 
-def test_a_crash_that_is_asked_for_happens_once() -> None:
+def test_a_requested_crash_happens_once() -> None:
     run = advance(Container("main"), started(), AnnotationOverrides(), 100.0).run
     assert advance(Container("main"), run, AnnotationOverrides(crash="a"), 101.0).exit_code == 1
     seen = msgspec.structs.replace(run, crash_seen="a")
@@ -115,7 +115,7 @@ def test_a_crash_that_is_asked_for_happens_once() -> None:
     assert advance(Container("main"), seen, AnnotationOverrides(crash="b"), 101.0).exit_code == 1
 
 
-def test_it_ends_when_its_time_has_come_with_the_code_asked_for() -> None:
+def test_a_container_completes_at_the_requested_time_with_the_requested_exit_code() -> None:
     overrides = AnnotationOverrides(complete_after_seconds=5.0, exit_code=3)
     assert advance(Container("main"), started(), overrides, 104.0).next_change == 105.0
     assert advance(Container("main"), started(), overrides, 105.0).exit_code == 3
@@ -123,7 +123,7 @@ def test_it_ends_when_its_time_has_come_with_the_code_asked_for() -> None:
     assert advance(Container("main"), drawn, overrides, 105.0).exit_code == 1, "the crash came first"
 
 
-def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to_five_minutes() -> None:
+def test_restart_backoff_is_exponential_from_ten_seconds_to_five_minutes() -> None:
     run, waits = started(0.0), []
     for _ in range(8):
         run = end(run, 1.0, MOMENT, 1)
@@ -136,7 +136,7 @@ def test_it_starts_again_at_once_then_after_ten_seconds_then_twice_as_long_up_to
     assert run.until == 600.0, "the backoff is reset after ten minutes of running"
 
 
-def test_the_crossing_is_the_answer_that_makes_the_number_full() -> None:
+def test_the_crossing_is_the_probe_that_reaches_the_threshold() -> None:
     assert crossing(0.0, 10, 0.0, 1) == 0.0
     assert crossing(0.0, 10, 0.1, 1) == 10.0
     assert crossing(0.0, 10, 10.0, 3) == 30.0

@@ -81,7 +81,7 @@ def scaled(plan: DeploymentPlan) -> dict[str, int | None]:
     return {change.item.metadata.name: change.replicas for change in plan.changes}
 
 
-def test_the_first_set_gets_all_replicas_the_template_and_the_annotations() -> None:
+def test_the_first_replica_set_gets_all_replicas_the_template_and_the_annotations() -> None:
     plan = plan_deployment(make(), [], NOW)
     assert plan.create is not None
     assert (plan.create.replicas, plan.revision) == (4, "1")
@@ -94,7 +94,7 @@ def test_the_first_set_gets_all_replicas_the_template_and_the_annotations() -> N
     assert make().spec.template["metadata"]["labels"] == {"app": "web"}
 
 
-def test_the_name_depends_on_the_template_alone_and_on_collisions() -> None:
+def test_the_replica_set_name_depends_only_on_the_template_and_collisions() -> None:
     names = [
         plan.create.name
         for plan in (
@@ -109,13 +109,13 @@ def test_the_name_depends_on_the_template_alone_and_on_collisions() -> None:
     assert len(set(names)) == 3
 
 
-def test_a_new_template_begins_with_as_many_pods_as_the_surge_has_room_for() -> None:
+def test_a_new_template_starts_with_as_many_pods_as_the_surge_allows() -> None:
     plan = plan_deployment(make(image="2"), [counted("1", 4)], NOW)
     assert plan.create is not None
     assert (plan.create.replicas, plan.create.annotations[REVISION]) == (1, "2")
 
 
-def test_pods_that_are_still_there_take_up_room_though_their_set_was_told_otherwise() -> None:
+def test_existing_pods_count_towards_the_surge_even_if_scaled_down() -> None:
     plan = plan_deployment(make(image="2"), [counted("1", 3, active=5)], NOW)
     assert plan.create is not None
     assert plan.create.replicas == 0
@@ -133,20 +133,20 @@ def test_pods_that_are_still_there_take_up_room_though_their_set_was_told_otherw
         (counted("2", 4, revision=2), counted("1", 0), {}),
     ],
 )
-def test_the_next_step_of_a_rolling_update(
+def test_each_step_of_a_rolling_update_respects_surge_and_unavailability(
     new: ReplicaSetState, old: ReplicaSetState, expected: dict[str, int]
 ) -> None:
     assert scaled(plan_deployment(make(image="2"), [old, new], NOW)) == expected
 
 
-def test_pods_that_are_not_available_go_first() -> None:
+def test_unavailable_pods_are_removed_first() -> None:
     broken, good = counted("1", 2, available=0), counted("2", 3, revision=2)
     new = counted("3", 0, revision=3)
     plan = plan_deployment(make(image="3"), [broken, good, new], NOW)
     assert scaled(plan) == {"web-1": 0}
 
 
-def test_recreate_takes_everything_away_before_it_makes_anything() -> None:
+def test_recreate_removes_all_pods_before_creating_new_ones() -> None:
     deployment = make(image="2", strategy={"type": "Recreate"})
     assert scaled(plan_deployment(deployment, [counted("1", 4)], NOW)) == {"web-1": 0}
     leaving = ReplicaSetState(counted("1", 0).item, present=1)
@@ -158,13 +158,13 @@ def test_recreate_takes_everything_away_before_it_makes_anything() -> None:
     assert made.create.replicas == 4
 
 
-def test_going_back_gives_the_old_set_a_new_revision_and_keeps_the_old_number() -> None:
+def test_a_rollback_gives_the_old_replica_set_a_new_revision_and_records_the_old_one() -> None:
     plan = plan_deployment(make(image="1"), [counted("1", 0), counted("2", 4, revision=2)], NOW)
     assert plan.changes[0].annotations == {REVISION: "3", REVISION_HISTORY: "1"}
     assert plan.revision == "3"
 
 
-def test_a_paused_deployment_makes_no_set_and_shares_out_a_new_size() -> None:
+def test_a_paused_deployment_creates_no_replica_set_and_scales_proportionally() -> None:
     paused = make(8, image="3", paused=True)
     plan = plan_deployment(paused, [counted("1", 2), counted("2", 2, revision=2)], NOW)
     assert plan.create is None
@@ -172,13 +172,13 @@ def test_a_paused_deployment_makes_no_set_and_shares_out_a_new_size() -> None:
     assert {change.annotations is not None for change in plan.changes} == {True}
 
 
-def test_scaling_at_rest_goes_to_the_one_set() -> None:
+def test_scaling_without_a_rollout_changes_the_only_replica_set() -> None:
     plan = plan_deployment(make(7), [counted("1", 4)], NOW)
     assert scaled(plan) == {"web-1": 7}
     assert (plan.changes[0].annotations or {})[DESIRED_REPLICAS] == "7"
 
 
-def test_a_deployment_that_is_deleted_is_left_alone() -> None:
+def test_a_deleted_deployment_is_not_changed() -> None:
     deployment = make()
     meta = msgspec.structs.replace(deployment.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     plan = plan_deployment(msgspec.structs.replace(deployment, metadata=meta), [], NOW)
@@ -186,7 +186,7 @@ def test_a_deployment_that_is_deleted_is_left_alone() -> None:
     assert plan.revision is None
 
 
-def test_only_sets_without_pods_are_forgotten_and_only_after_the_rollout() -> None:
+def test_only_empty_replica_sets_are_cleaned_up_and_only_after_the_rollout() -> None:
     deployment = make(image="4", revisionHistoryLimit=1)
     old = [counted(str(number), 0, revision=number) for number in (1, 2, 3)]
     done = plan_deployment(deployment, [*old, counted("4", 4, revision=4)], NOW)
@@ -195,7 +195,7 @@ def test_only_sets_without_pods_are_forgotten_and_only_after_the_rollout() -> No
     assert not under_way.deletes
 
 
-def test_the_deadline_runs_from_the_last_progress() -> None:
+def test_the_progress_deadline_counts_from_the_last_progress() -> None:
     deployment = make(progressDeadlineSeconds=100)
     stuck = [counted("1", 4, available=0)]
     first = plan_deployment(deployment, stuck, NOW)
@@ -211,7 +211,7 @@ def test_the_deadline_runs_from_the_last_progress() -> None:
     assert reasons["Progressing"] == ("True", "ReplicaSetUpdated")
 
 
-def test_amounts_are_numbers_or_percentages() -> None:
+def test_amounts_are_integers_or_percentages() -> None:
     assert scaled_value("30%", 0, 10, round_up=False) == 3
     assert scaled_value("25%", 0, 10, round_up=True) == 3
     assert scaled_value(None, "25%", 8, round_up=False) == 2
@@ -220,7 +220,7 @@ def test_amounts_are_numbers_or_percentages() -> None:
     assert surge_and_unavailable("0%", 9, 4) == (0, 4)
 
 
-def test_a_total_is_shared_out_by_what_each_had() -> None:
+def test_a_total_is_distributed_in_proportion_to_the_sizes() -> None:
     assert proportional_shares(20, [(5, 10), (5, 10)]) == [10, 10]
     assert proportional_shares(5, [(8, 10), (2, 10)]) == [4, 1]
     assert proportional_shares(0, [(3, 10), (7, 10)]) == [0, 0]

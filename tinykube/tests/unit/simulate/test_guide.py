@@ -9,7 +9,7 @@ from tinykube.simulate.settings import SimulateSettings
 PAGE = (Path(__file__).parents[4] / "docs/guide/simulate.md").read_text()
 
 
-def test_every_setting_stands_there_with_its_default() -> None:
+def test_the_guide_lists_every_setting_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (\S[^|]*?) \|", PAGE, flags=re.MULTILINE))
     defaults = SimulateSettings()
     expected = {}
@@ -27,7 +27,7 @@ def test_every_setting_stands_there_with_its_default() -> None:
     assert rows == expected
 
 
-def test_every_annotation_stands_there() -> None:
+def test_the_guide_lists_every_annotation() -> None:
     known = {
         value
         for name, value in vars(annotations).items()

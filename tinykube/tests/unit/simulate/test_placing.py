@@ -38,7 +38,7 @@ def pod(**spec: Any) -> SimulatedPod:
 NODES = [node(index) for index in range(4)]
 
 
-def test_nodes_stand_in_zones_in_turn_with_addresses_and_networks_of_both_families() -> None:
+def test_nodes_are_spread_over_zones_with_dual_stack_addresses_and_networks() -> None:
     assert [each.zone for each in NODES] == ["a", "b", "a", "b"]
     assert NODES[1].host_ips == ("172.18.0.3", "fd00:172:18::3")
     assert NODES[1].pod_networks == ("10.128.16.0/20", "fd00:10:128:1::/64")
@@ -47,7 +47,7 @@ def test_nodes_stand_in_zones_in_turn_with_addresses_and_networks_of_both_famili
     assert len({network for index in range(2000) for network in pod_networks(index)}) == 4000
 
 
-def test_networks_that_a_node_has_are_not_given_again() -> None:
+def test_networks_of_existing_nodes_are_not_reused() -> None:
     assert free_index(NODES) == 4
     assert free_index(NODES[1:]) == 0
     assert free_index(NODES, 2047) == 2047
@@ -64,7 +64,7 @@ def test_pods_are_spread_over_zones_first_then_nodes() -> None:
     assert chosen == ["node-1", "node-2", "node-3", "node-4", "node-1", "node-2"]
 
 
-def test_of_nodes_alike_for_the_group_the_emptier_one_is_taken() -> None:
+def test_of_equally_suitable_nodes_the_emptiest_is_chosen() -> None:
     assert choose_node(pod(), NODES, Load({"node-1": 2, "node-2": 1, "node-3": 1}, {})) == "node-4"
 
 
@@ -81,7 +81,7 @@ def test_of_nodes_alike_for_the_group_the_emptier_one_is_taken() -> None:
             {"matchExpressions": [{"key": "a", "operator": "Odd"}]}]}}}}, None),
     ],
 )  # fmt: skip
-def test_what_a_pod_asks_of_its_node_is_met(spec: dict[str, Any], expected: str | None) -> None:
+def test_node_selectors_and_node_affinity_are_respected(spec: dict[str, Any], expected: str | None) -> None:
     assert choose_node(pod(**spec), NODES, EMPTY) == expected
 
 
@@ -103,7 +103,7 @@ def test_cordons_and_taints_keep_pods_away_unless_tolerated() -> None:
     assert choose_node(pod(tolerations=[{"key": "gpu", "value": "no"}]), [tainted], EMPTY) is None
 
 
-def test_a_full_node_a_real_one_and_one_that_is_not_ready_get_nothing() -> None:
+def test_full_real_and_unready_nodes_get_no_pods() -> None:
     assert choose_node(pod(), NODES[:1], Load({"node-1": 10}, {})) is None
     document = node_document(0, 0, SETTINGS, MOMENT)
     document["status"]["nodeInfo"]["kubeletVersion"] = "v1.36.3"
@@ -117,7 +117,7 @@ def test_a_full_node_a_real_one_and_one_that_is_not_ready_get_nothing() -> None:
 # -------------------------------------------------------------------------------------------- addresses
 
 
-def test_addresses_come_in_order_one_of_each_family_and_stay_with_their_holder() -> None:
+def test_addresses_are_assigned_in_order_per_family_and_kept_by_their_holder() -> None:
     addresses = Addresses()
     networks = ("10.0.0.0/29", "fd00::/64")
     assert addresses.assign("a", networks) == ("10.0.0.2", "fd00::2")
@@ -130,7 +130,7 @@ def test_addresses_come_in_order_one_of_each_family_and_stay_with_their_holder()
     )
 
 
-def test_a_network_is_used_up_and_used_again() -> None:
+def test_an_exhausted_network_can_reuse_released_addresses() -> None:
     addresses = Addresses()
     for number in range(5):
         addresses.assign(str(number), ("10.0.0.0/29",))
@@ -140,7 +140,7 @@ def test_a_network_is_used_up_and_used_again() -> None:
     assert addresses.assign("x", ("10.0.0.0/29",)) == ("10.0.0.5",)
 
 
-def test_addresses_that_somebody_has_already_are_passed_over() -> None:
+def test_addresses_in_use_are_skipped() -> None:
     addresses = Addresses()
     addresses.keep("old", ("10.0.0.2",))
     assert addresses.assign("new", ("10.0.0.0/29",)) == ("10.0.0.3",)
@@ -176,7 +176,7 @@ def test_annotations_are_read_under_both_prefixes_and_invalid_values_are_ignored
     assert (truth(" TRUE "), truth("no")) == (True, None)
 
 
-def test_an_annotation_wins_over_the_same_one_with_the_former_prefix() -> None:
+def test_the_current_annotation_prefix_takes_precedence_over_the_former_one() -> None:
     both = {"simulate.endpointd.dev/crash": "1", "simulate.tinykube.dev/crash": "2"}
     assert annotation_overrides(both).crash == "2"
     assert annotation(both, CRASH) == "2"
@@ -201,7 +201,7 @@ def test_invalid_settings_are_rejected_in_one_line(wrong: dict[str, Any]) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_random_values_depend_on_seed_and_purpose_and_not_on_order() -> None:
+def test_random_values_depend_on_seed_and_purpose_but_not_on_call_order() -> None:
     one, other = SeededRandom(1), SeededRandom(1)
     first = one.around(10.0, "pull", "a"), one.around(10.0, "pull", "b")
     second = other.around(10.0, "pull", "b"), other.around(10.0, "pull", "a")
@@ -212,7 +212,7 @@ def test_random_values_depend_on_seed_and_purpose_and_not_on_order() -> None:
     assert one.until_crash(0.0, "x") is None
 
 
-def test_a_template_is_called_the_same_in_whatever_order_its_keys_stand() -> None:
+def test_template_hashes_do_not_depend_on_key_order() -> None:
     assert template_hash({"a": 1, "b": 2}) == template_hash({"b": 2, "a": 1})
     assert template_hash({"a": 1}) != template_hash({"a": 2})
     assert template_hash({"a": 1}) != template_hash({"a": 1}, 1)

@@ -95,7 +95,7 @@ def test_a_pod_is_pending_while_its_image_is_pulled_and_then_runs() -> None:
     assert life.next == math.inf, "a pod at rest asks for nothing"
 
 
-def test_init_containers_run_one_after_the_other_and_sidecars_go_on() -> None:
+def test_init_containers_run_in_sequence_and_sidecars_keep_running() -> None:
     inits = [{"name": "a"}, {"name": "side", "restartPolicy": "Always"}, {"name": "b"}]
     life = Life(make(initContainers=inits))
     seen = [(now, life.at(now)) for now in (2.0, 3.0, 5.0, 7.0, 8.0, 10.0)]
@@ -111,7 +111,7 @@ def test_init_containers_run_one_after_the_other_and_sidecars_go_on() -> None:
     assert [conditions(status)["Initialized"] for _, status in seen] == ["False"] * 4 + ["True"] * 2
 
 
-def test_a_pod_that_is_never_restarted_succeeds_or_fails_and_its_sidecars_end_with_it() -> None:
+def test_a_pod_with_restart_policy_never_succeeds_or_fails_and_stops_its_sidecars() -> None:
     for code, phase in (("0", "Succeeded"), ("4", "Failed")):
         annotations = {
             "simulate.tinykube.dev/complete-after": "3s",
@@ -126,7 +126,7 @@ def test_a_pod_that_is_never_restarted_succeeds_or_fails_and_its_sidecars_end_wi
         assert life.next == math.inf
 
 
-def test_on_failure_is_tried_again_and_always_too() -> None:
+def test_failed_containers_are_restarted_with_policies_on_failure_and_always() -> None:
     annotations = {"simulate.tinykube.dev/complete-after": "3s", "simulate.tinykube.dev/exit-code": "1"}
     for policy in ("OnFailure", "Always"):
         life = Life(make({"annotations": annotations}, restartPolicy=policy))
@@ -137,7 +137,7 @@ def test_on_failure_is_tried_again_and_always_too() -> None:
         assert (status.container_statuses or ())[0].last_state.terminated is not None
 
 
-def test_an_init_container_that_fails_for_good_fails_the_pod() -> None:
+def test_a_permanently_failed_init_container_fails_the_pod() -> None:
     pod = make(initContainers=[{"name": "a"}], restartPolicy="Never")
     life = Life(pod)
     life.at(2.5)
@@ -148,7 +148,7 @@ def test_an_init_container_that_fails_for_good_fails_the_pod() -> None:
     assert states(status)["main"] == "PodInitializing"
 
 
-def test_a_deleted_pod_ends_within_its_grace_period_and_starts_nothing_more() -> None:
+def test_a_deleted_pod_ends_within_its_grace_period_and_starts_no_containers() -> None:
     for grace, ends_at in ((30, 15.0), (2, 12.0), (0, 10.0)):
         life = Life(make())
         life.at(10.0)
@@ -167,7 +167,7 @@ def test_a_deleted_pod_ends_within_its_grace_period_and_starts_nothing_more() ->
     assert waiting.run.has_ended, "what never ran has nothing to end"
 
 
-def test_a_second_deletion_can_only_shorten_the_end() -> None:
+def test_a_second_deletion_can_only_shorten_the_grace_period() -> None:
     life = Life(make())
     life.at(10.0)
     life.change({"deletion_timestamp": MOMENT, "deletion_grace_period_seconds": 30})
@@ -180,7 +180,7 @@ def test_a_second_deletion_can_only_shorten_the_end() -> None:
     assert life.run.stops_at == 12.0
 
 
-def test_readiness_gates_and_the_node_have_a_say() -> None:
+def test_readiness_depends_on_readiness_gates_and_the_node() -> None:
     life = Life(make(readinessGates=[{"conditionType": "gate"}]))
     status = life.at(5.0)
     assert (conditions(status)["ContainersReady"], conditions(status)["Ready"]) == ("True", "False")
@@ -190,7 +190,7 @@ def test_readiness_gates_and_the_node_have_a_say() -> None:
     assert (conditions(status)["ContainersReady"], conditions(status)["Ready"]) == ("True", "False")
 
 
-def test_times_of_conditions_change_with_their_status_alone() -> None:
+def test_condition_times_change_only_with_their_status() -> None:
     life = Life(make())
     status = life.at(5.0)
     stored = msgspec.structs.replace(life.pod, status=status)
@@ -200,7 +200,7 @@ def test_times_of_conditions_change_with_their_status_alone() -> None:
     assert later == status
 
 
-def test_a_pod_is_taken_up_where_its_status_left_it() -> None:
+def test_a_pod_is_resumed_from_its_status() -> None:
     life = Life(make(initContainers=[{"name": "a"}]))
     status = life.at(50.0)
     pod = msgspec.structs.replace(life.pod, status=status)
@@ -209,7 +209,7 @@ def test_a_pod_is_taken_up_where_its_status_left_it() -> None:
     assert again.next == math.inf
 
 
-def test_a_pod_that_is_born_with_a_crash_crashes_once_and_one_that_loops_again_and_again() -> None:
+def test_a_crash_annotation_crashes_a_new_pod_once_or_in_a_loop() -> None:
     prefix = "simulate.tinykube.dev/"
     once = Life(make({"annotations": {f"{prefix}crash": "1"}}))
     status = once.at(100.0)

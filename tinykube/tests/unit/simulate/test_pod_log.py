@@ -39,7 +39,7 @@ def texts(document: dict[str, Any], seconds: float, *, previous: bool = False) -
     return [text for _, text in simulated_log(document, "web", previous, now)]
 
 
-def test_a_log_grows_with_each_probe_and_never_changes_what_it_said() -> None:
+def test_a_log_grows_with_each_probe_and_never_changes() -> None:
     short, longer = texts(running(), 6), texts(running(), 11)
     assert short == [
         "simulated container web of web:1: nothing is executed",
@@ -50,18 +50,18 @@ def test_a_log_grows_with_each_probe_and_never_changes_what_it_said() -> None:
     assert len(longer) == len(short) + 1
 
 
-def test_a_log_of_a_container_that_runs_for_long_stays_small() -> None:
+def test_the_log_of_a_long_running_container_stays_small() -> None:
     assert len(texts(running(), 1e7)) < 300
 
 
-def test_a_crash_is_the_last_line_of_the_last_run() -> None:
+def test_a_crash_is_the_last_line_of_the_previous_log() -> None:
     waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
     document = pod(state=waiting, lastState={"terminated": CRASHED}, restartCount=1)
     assert texts(document, 60)[-1] == "exiting with code 3 (Error)"
     assert texts(document, 60, previous=True) == texts(document, 60)
 
 
-def test_a_container_that_has_never_run_has_no_log() -> None:
+def test_a_container_that_never_ran_has_no_log() -> None:
     assert texts(pod(state={"waiting": {"reason": "ContainerCreating"}}), 60) == []
 
 
@@ -70,7 +70,7 @@ def reasons(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [event.reason for event in pod_events(msgspec.convert(before, SimulatedPod), status)]
 
 
-def test_each_start_of_a_container_is_recorded_once() -> None:
+def test_each_container_start_is_recorded_once() -> None:
     created = pod(state={"waiting": {"reason": "ContainerCreating"}})
     assert reasons(created, running()) == ["Pulled", "Started"]
     assert reasons(running(), running()) == []

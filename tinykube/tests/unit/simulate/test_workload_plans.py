@@ -60,7 +60,7 @@ def names(pods: Any) -> list[str]:
 # ------------------------------------------------------------------------------------------ ReplicaSets
 
 
-def test_missing_pods_are_made_and_those_that_end_do_not_count() -> None:
+def test_missing_pods_are_created_and_terminating_or_failed_pods_do_not_count() -> None:
     there = [pod("a"), pod("b", terminating=True), pod("c", phase="Failed"), pod("d")]
     plan = plan_replica_set(replica_set(4), there, NOW, deleting={"uid-d"})
     assert plan.create == 3
@@ -68,13 +68,13 @@ def test_missing_pods_are_made_and_those_that_end_do_not_count() -> None:
     assert (plan.status.replicas, plan.status.ready_replicas, plan.status.observed_generation) == (1, 1, 3)
 
 
-def test_lone_pods_that_fit_are_adopted_and_owned_ones_that_do_not_are_let_go() -> None:
+def test_matching_orphans_are_adopted_and_owned_pods_that_no_longer_match_are_released() -> None:
     there = [pod("lone", owner=None), pod("foreign", owner="x"), pod("lost", labels={"app": "other"})]
     plan = plan_replica_set(replica_set(2), there, NOW)
     assert (names(plan.adopt), names(plan.release), plan.create) == (["lone"], ["lost"], 1)
 
 
-def test_the_pods_that_are_missed_the_least_go_first() -> None:
+def test_the_least_valuable_pods_are_deleted_first() -> None:
     there = [
         pod("old"),
         pod("restarted", restarts=2),
@@ -89,7 +89,7 @@ def test_the_pods_that_are_missed_the_least_go_first() -> None:
     assert names(plan_replica_set(replica_set(5), there, NOW).delete) == order[:2]
 
 
-def test_a_pod_is_available_once_it_has_been_ready_for_long_enough() -> None:
+def test_a_pod_is_available_after_min_ready_seconds() -> None:
     there = [pod("a", since="2026-01-01T00:00:00Z"), pod("b", since="2026-01-01T00:00:50Z")]
     plan = plan_replica_set(replica_set(2, minReadySeconds=30), there, NOW)
     assert (plan.status.ready_replicas, plan.status.available_replicas) == (2, 1)
@@ -116,7 +116,7 @@ def steps(
     return [(new.ordinal, new.revision) for new in plan.create], names(plan.delete)
 
 
-def test_in_order_each_pod_waits_for_the_one_before() -> None:
+def test_ordered_pods_are_created_one_after_another_once_ready() -> None:
     assert steps(stateful_set(3)) == ([(0, "r1")], [])
     assert steps(stateful_set(3), numbered(0, ready=False)) == ([], [])
     assert steps(stateful_set(3), numbered(0)) == ([(1, "r1")], [])
@@ -124,7 +124,7 @@ def test_in_order_each_pod_waits_for_the_one_before() -> None:
     assert steps(stateful_set(3), numbered(0, terminating=True), numbered(1)) == ([], [])
 
 
-def test_in_parallel_nobody_waits() -> None:
+def test_parallel_pods_are_created_and_deleted_at_once() -> None:
     item = stateful_set(3, podManagementPolicy="Parallel")
     assert steps(item) == ([(0, "r1"), (1, "r1"), (2, "r1")], [])
     fewer = stateful_set(1, podManagementPolicy="Parallel")
@@ -137,16 +137,16 @@ def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_it() -> None:
     assert steps(stateful_set(1), *pods[:2], numbered(2, terminating=True)) == ([], [])
 
 
-def test_numbers_begin_where_the_spec_says() -> None:
+def test_ordinals_start_at_the_configured_number() -> None:
     item = stateful_set(2, ordinals={"start": 5}, podManagementPolicy="Parallel")
     assert steps(item) == ([(5, "r1"), (6, "r1")], [])
 
 
-def test_a_failed_pod_is_deleted_to_be_made_again() -> None:
+def test_a_failed_pod_is_deleted_for_recreation() -> None:
     assert steps(stateful_set(2), numbered(0, phase="Failed", ready=False)) == ([], ["web-0"])
 
 
-def test_an_update_goes_from_the_highest_number_down_to_the_partition_one_by_one() -> None:
+def test_a_rolling_update_proceeds_from_the_highest_ordinal_down_to_the_partition() -> None:
     item = stateful_set(3, updateStrategy={"rollingUpdate": {"partition": 1}})
     old = [numbered(number) for number in range(3)]
     assert steps(item, *old, update="r2") == ([], ["web-2"])
@@ -160,7 +160,7 @@ def test_an_update_goes_from_the_highest_number_down_to_the_partition_one_by_one
     assert steps(by_hand, *old, update="r2") == ([], [])
 
 
-def test_the_revisions_become_one_when_all_pods_have_the_new_one() -> None:
+def test_the_current_revision_advances_once_all_pods_are_updated() -> None:
     pods = [numbered(0, "r2"), numbered(1, "r2")]
     status = plan_stateful_set(stateful_set(2), pods, NOW, update="r2", current="r1").status
     assert (status.current_revision, status.update_revision, status.current_replicas) == ("r2", "r2", 2)
@@ -168,7 +168,7 @@ def test_the_revisions_become_one_when_all_pods_have_the_new_one() -> None:
     assert (half.current_revision, half.current_replicas, half.updated_replicas) == ("r1", 1, 1)
 
 
-def test_a_numbered_pod_has_its_name_its_domain_and_its_volumes() -> None:
+def test_an_ordinal_pod_has_its_hostname_subdomain_and_volumes() -> None:
     claims = [{"metadata": {"name": "data"}}]
     item = stateful_set(1, volumeClaimTemplates=claims)
     made = pod_document(item, NewPod(4, "r1"), {"metadata": {}, "spec": {"containers": []}}, {"uid": "o"})
@@ -201,7 +201,7 @@ def placed(name: str, on: str, hashed: str = "h1", **state: Any) -> SimulatedPod
     return pod(name, node=on, labels={"controller-revision-hash": hashed}, **state)
 
 
-def test_each_node_that_suits_gets_one_pod_and_others_none() -> None:
+def test_each_eligible_node_gets_exactly_one_pod() -> None:
     nodes = [node("a"), node("b", unschedulable=True), node("c", taint="gpu"), node("d", version="v1.36.3")]
     there = [placed("on-c", "c"), placed("on-a", "a"), placed("twice", "a", created="2026-01-01T00:00:05Z")]
     plan = plan_daemon_set(daemon_set(), nodes, there, NOW, hashed="h1")
@@ -212,12 +212,12 @@ def test_each_node_that_suits_gets_one_pod_and_others_none() -> None:
     assert (status.number_misscheduled, status.number_available, status.number_unavailable) == (1, 1, 1)
 
 
-def test_a_node_whose_pod_is_on_its_way_out_waits() -> None:
+def test_a_node_with_a_terminating_pod_gets_no_new_pod_yet() -> None:
     plan = plan_daemon_set(daemon_set(), [node("a")], [placed("p", "a", terminating=True)], NOW, hashed="h1")
     assert not plan.create
 
 
-def test_an_update_takes_as_many_pods_as_may_be_missing_and_broken_ones_at_once() -> None:
+def test_an_update_respects_max_unavailable_and_replaces_broken_pods_first() -> None:
     nodes = [node("a"), node("b"), node("c")]
     old = [placed("on-a", "a"), placed("on-b", "b"), placed("on-c", "c")]
     assert names(plan_daemon_set(daemon_set(), nodes, old, NOW, hashed="h2").delete) == ["on-a"]
@@ -231,7 +231,7 @@ def test_an_update_takes_as_many_pods_as_may_be_missing_and_broken_ones_at_once(
     assert not plan_daemon_set(by_hand, nodes, old, NOW, hashed="h2").delete
 
 
-def test_with_surge_the_old_pod_stays_until_the_new_one_is_available() -> None:
+def test_with_surge_the_old_pod_is_kept_until_the_new_one_is_available() -> None:
     item = daemon_set(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
     nodes, old = [node("a"), node("b")], [placed("on-a", "a"), placed("on-b", "b")]
     assert plan_daemon_set(item, nodes, old, NOW, hashed="h2").create == ("a",)
@@ -255,7 +255,7 @@ def revision(number: int, image: str, name: str | None = None) -> ControllerRevi
     return msgspec.convert(document, ControllerRevision)
 
 
-def test_a_new_template_is_a_new_revision_that_says_how_to_come_back() -> None:
+def test_a_new_template_creates_a_revision_with_a_restoring_patch() -> None:
     plan = plan_revisions(
         OWNER, {"uid": "o"}, {"spec": {"image": "2"}}, [revision(4, "1")], limit=9, in_use=()
     )
@@ -266,21 +266,21 @@ def test_a_new_template_is_a_new_revision_that_says_how_to_come_back() -> None:
     assert plan.name == f"web-{plan.hash}"
 
 
-def test_going_back_makes_the_old_revision_the_newest() -> None:
+def test_a_rollback_makes_the_old_revision_the_newest() -> None:
     old, newer = revision(1, "1"), revision(2, "2")
     plan = plan_revisions(OWNER, {}, {"spec": {"image": "1"}}, [old, newer], limit=9, in_use=())
     assert plan.create is None
     assert plan.renumber == (old, 3)
 
 
-def test_the_oldest_revisions_that_no_pod_has_are_forgotten() -> None:
+def test_the_oldest_unused_revisions_are_deleted() -> None:
     there = [revision(number, str(number)) for number in range(1, 6)]
     used = there[0].metadata.name
     plan = plan_revisions(OWNER, {}, {"spec": {"image": "5"}}, there, limit=2, in_use={used})
     assert [each.revision for each in plan.deletes] == [2]
 
 
-def test_a_revision_of_a_daemon_set_carries_the_label_of_its_pods_and_sorted_keys() -> None:
+def test_a_daemon_set_revision_has_the_hash_label_and_sorted_keys() -> None:
     label = "controller-revision-hash"
     template = {"spec": {"b": 1, "a": [{"d": 1, "c": 2}]}, "metadata": {}}
     plan = plan_revisions(OWNER, {}, template, [], limit=9, in_use=(), label=label)

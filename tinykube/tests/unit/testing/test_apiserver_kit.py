@@ -25,7 +25,7 @@ spec: {containers: [{name: c, image: registry.invalid/none}]}
 """
 
 
-def test_in_a_thread_it_serves_those_who_block() -> None:
+def test_a_server_in_a_thread_serves_blocking_callers() -> None:
     with running_api_server() as server:
         (made,) = server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
         assert server.get("v1", "ConfigMap", "a") == made
@@ -35,7 +35,7 @@ def test_in_a_thread_it_serves_those_who_block() -> None:
             server.get("v1", "ConfigMap", "a")
 
 
-async def test_in_the_loop_it_serves_those_who_wait() -> None:
+async def test_a_server_in_the_event_loop_serves_async_callers() -> None:
     async with running_api_server() as server:
         (made,) = await server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
         assert await server.get("v1", "ConfigMap", "a") == made
@@ -44,7 +44,7 @@ async def test_in_the_loop_it_serves_those_who_wait() -> None:
         assert await server.list_all("v1", "ConfigMap") == []
 
 
-def test_each_is_fresh_and_several_may_run() -> None:
+def test_servers_are_independent_and_start_empty() -> None:
     with running_api_server() as first, running_api_server() as second:
         assert first.url != second.url
         assert first.token != second.token
@@ -52,7 +52,7 @@ def test_each_is_fresh_and_several_may_run() -> None:
         assert second.list_all("v1", "ConfigMap") == []
 
 
-def test_it_listens_on_loopback_and_nowhere_else() -> None:
+def test_the_server_listens_only_on_loopback() -> None:
     with running_api_server() as server:
         assert server.url.startswith("https://127.0.0.1:")
     with pytest.raises(ValueError, match="only on loopback"):
@@ -61,7 +61,7 @@ def test_it_listens_on_loopback_and_nowhere_else() -> None:
         pass
 
 
-def test_the_kubeconfig_is_for_its_owner_alone_and_goes_with_the_server() -> None:
+def test_the_kubeconfig_is_private_and_removed_with_the_server() -> None:
     with running_api_server() as server:
         path = server.kubeconfig_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -72,7 +72,7 @@ def test_the_kubeconfig_is_for_its_owner_alone_and_goes_with_the_server() -> Non
     assert not path.parent.exists()
 
 
-def test_nothing_is_left_behind() -> None:
+def test_leaving_the_block_ends_the_thread_and_closes_the_port() -> None:
     before = set(threading.enumerate())
     with running_api_server() as server:
         url = server.url
@@ -82,12 +82,12 @@ def test_nothing_is_left_behind() -> None:
         urllib.request.urlopen(f"{url}/healthz", timeout=2)
 
 
-def test_the_error_of_the_block_is_what_is_raised() -> None:
+def test_an_exception_in_the_block_is_raised_unchanged() -> None:
     with pytest.raises(KeyError, match="mine"), running_api_server():
         raise KeyError("mine")
 
 
-def test_what_keeps_it_from_starting_is_raised(tmp_path: Path) -> None:
+def test_a_startup_error_is_raised(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     settings = ServerSettings(data_dir=tmp_path / "file" / "data")
     before = set(threading.enumerate())
@@ -96,7 +96,7 @@ def test_what_keeps_it_from_starting_is_raised(tmp_path: Path) -> None:
     assert not set(threading.enumerate()) - before
 
 
-def test_what_is_applied_twice_is_merged() -> None:
+def test_repeated_applies_are_merged() -> None:
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
     with running_api_server() as server:
         server.apply(manifest)
@@ -104,7 +104,7 @@ def test_what_is_applied_twice_is_merged() -> None:
         assert now["data"] == {"x": "1", "y": "2"}
 
 
-def test_manifests_may_be_text_files_and_objects(tmp_path: Path) -> None:
+def test_manifests_may_be_text_files_or_objects(tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(POD)
     with running_api_server() as server:
@@ -116,7 +116,7 @@ def test_manifests_may_be_text_files_and_objects(tmp_path: Path) -> None:
         assert made[0]["metadata"]["namespace"] == namespace
 
 
-def test_what_a_manifest_says_of_the_status_is_written() -> None:
+def test_the_status_of_a_manifest_is_written() -> None:
     (pod,) = documents_of(POD)
     status = {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}
     with running_api_server() as server:
@@ -124,7 +124,7 @@ def test_what_a_manifest_says_of_the_status_is_written() -> None:
         assert made["status"]["podIP"] == "10.1.2.3"
 
 
-def test_what_the_server_refuses_is_raised_in_its_words() -> None:
+def test_a_rejection_is_raised_with_the_message_of_the_server() -> None:
     with running_api_server() as server, pytest.raises(InvalidError, match=r"metadata\.name"):
         server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "B_"}})
 
@@ -139,7 +139,7 @@ def test_an_invalid_manifest_is_rejected_in_one_line(text: str, words: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_a_pod_runs_because_it_is_said() -> None:
+def test_run_pod_sets_node_address_and_readiness() -> None:
     with running_api_server() as server:
         server.apply(POD, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
         pod = server.run_pod("web", node="n")
@@ -153,7 +153,7 @@ def test_a_pod_runs_because_it_is_said() -> None:
         assert server.run_pod("web", ip="10.9.9.9")["status"]["podIPs"] == [{"ip": "10.9.9.9"}]
 
 
-def test_pods_live_by_themselves_where_they_are_simulated() -> None:
+def test_simulated_pods_run_in_a_thread() -> None:
     with (
         running_api_server() as server,
         server.simulated_pods(replace(FAST_PODS, nodes=1, image_pull_seconds=0)),
@@ -168,7 +168,7 @@ def test_pods_live_by_themselves_where_they_are_simulated() -> None:
         assert pod["status"]["podIP"]
 
 
-async def test_pods_live_by_themselves_in_the_loop() -> None:
+async def test_simulated_pods_run_in_the_event_loop() -> None:
     async with running_api_server() as server, server.simulated_pods():
         await server.apply(POD)
         for _ in range(500):
@@ -179,7 +179,7 @@ async def test_pods_live_by_themselves_in_the_loop() -> None:
     raise AssertionError("the pod does not run")
 
 
-def test_waiting_returns_the_object_once_the_condition_holds() -> None:
+def test_wait_for_returns_the_object_once_the_condition_holds() -> None:
     with (
         running_api_server() as server,
         server.simulated_pods(replace(FAST_PODS, nodes=1, image_pull_seconds=0)),
@@ -189,7 +189,7 @@ def test_waiting_returns_the_object_once_the_condition_holds() -> None:
         assert pod["status"]["phase"] == "Running"
 
 
-def test_waiting_in_vain_names_the_object_and_its_state() -> None:
+def test_a_wait_for_timeout_names_the_object_and_its_state() -> None:
     with running_api_server() as server:
         with pytest.raises(
             TimeoutError, match=r"Pod default/web did not meet .* within 0 s: it does not exist"
@@ -200,14 +200,14 @@ def test_waiting_in_vain_names_the_object_and_its_state() -> None:
             server.wait_for("v1", "Pod", "web", lambda _: False, timeout_seconds=0)
 
 
-async def test_after_the_block_nobody_answers() -> None:
+async def test_requests_after_the_block_fail() -> None:
     async with running_api_server() as server:
         pass
     with pytest.raises((TransportError, RuntimeError)):
         await server.get("v1", "ConfigMap", "a")
 
 
-def test_data_may_outlive_the_block(tmp_path: Path) -> None:
+def test_data_can_outlive_the_block(tmp_path: Path) -> None:
     settings = replace(DEFAULT_SETTINGS, data_dir=tmp_path)
     with running_api_server(settings) as server:
         server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
@@ -215,7 +215,7 @@ def test_data_may_outlive_the_block(tmp_path: Path) -> None:
         server.get("v1", "ConfigMap", "a")
 
 
-def test_the_fixtures_give_a_fresh_server_and_a_shared_one(pytester: pytest.Pytester) -> None:
+def test_the_fixtures_provide_a_fresh_and_a_shared_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -243,7 +243,7 @@ def test_the_fixtures_give_a_fresh_server_and_a_shared_one(pytester: pytest.Pyte
     done.assert_outcomes(passed=5)
 
 
-def test_the_plugin_imports_nothing_until_it_is_asked() -> None:
+def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     import subprocess
     import sys
 

@@ -43,7 +43,7 @@ def shake_hands(
     return serving, connecting
 
 
-def test_a_server_is_trusted_under_its_names_and_no_other(
+def test_a_server_certificate_is_trusted_only_for_its_names(
     authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -56,7 +56,7 @@ def test_a_server_is_trusted_under_its_names_and_no_other(
         shake_hands(server, client, "elsewhere")
 
 
-def test_a_client_certificate_carries_its_user_and_all_groups(
+def test_a_client_certificate_contains_the_user_and_all_groups(
     authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
@@ -74,7 +74,7 @@ def test_a_client_certificate_carries_its_user_and_all_groups(
     )
 
 
-def test_a_kubeconfig_holds_what_it_is_given_and_is_private(tmp_path: Path) -> None:
+def test_a_kubeconfig_contains_the_given_values_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.touch(mode=0o644)
     write_kubeconfig(path, server="https://localhost:1", certificate_authority=b"CA", token="t", user="bob")

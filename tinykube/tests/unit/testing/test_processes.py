@@ -15,13 +15,13 @@ def python(program: str, log_path: Path, name: str = "child") -> ChildProcess:
     return ChildProcess(name, [sys.executable, "-u", "-c", program], log_path=log_path)
 
 
-def test_a_child_that_dies_while_it_is_waited_for_is_reported_with_its_last_words(tmp_path: Path) -> None:
+def test_a_child_that_dies_before_it_is_ready_is_reported_with_its_last_output(tmp_path: Path) -> None:
     child = python("import sys; print('out of luck'); sys.exit(3)", tmp_path / "log")
     with pytest.raises(ProcessError, match=r"child ended with 3 before it was ready\n.*log ---\nout of luck"):
         child.wait_until(lambda: False, what="ready", timeout_seconds=30)
 
 
-def test_a_child_that_does_not_get_ready_is_reported_and_goes_on(tmp_path: Path) -> None:
+def test_a_child_that_does_not_become_ready_is_reported_and_keeps_running(tmp_path: Path) -> None:
     with python("input = __import__('signal').pause()", tmp_path / "log") as child:
         with pytest.raises(ProcessError, match=rf"child \(pid {child.pid}\): not ready after 0 s"):
             child.wait_until(lambda: False, what="ready", timeout_seconds=0)
@@ -29,7 +29,7 @@ def test_a_child_that_does_not_get_ready_is_reported_and_goes_on(tmp_path: Path)
     assert child.exit_code == -signal.SIGTERM
 
 
-def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time(tmp_path: Path) -> None:
+def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_period(tmp_path: Path) -> None:
     program = "import signal; signal.signal(15, signal.SIG_IGN); print('deaf'); [signal.pause() for _ in iter(int, 1)]"
     child = python(program, tmp_path / "log")
     child.wait_for_log("deaf", timeout_seconds=30)
@@ -43,7 +43,7 @@ def test_a_paused_child_can_be_stopped(tmp_path: Path) -> None:
     assert child.stop() == -signal.SIGTERM
 
 
-def test_the_log_of_a_restart_begins_where_the_one_before_ended(tmp_path: Path) -> None:
+def test_the_log_of_a_restarted_child_starts_at_the_end_of_the_previous_one(tmp_path: Path) -> None:
     python("print('first')", tmp_path / "log").wait(30)
     second = python("print('second')", tmp_path / "log")
     second.wait(30)
@@ -51,13 +51,13 @@ def test_the_log_of_a_restart_begins_where_the_one_before_ended(tmp_path: Path) 
     assert (tmp_path / "log").read_text() == "first\nsecond\n"
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match=r"etcd cannot be started: /no/etcd: No such file"):
         ChildProcess("etcd", ["/no/etcd"], log_path=tmp_path / "log")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a child dies with its parent on Linux alone")
-def test_a_child_dies_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
+def test_a_child_dies_with_its_parent_even_if_the_parent_is_killed(tmp_path: Path) -> None:
     parent_program = (
         "import os, signal, sys; from pathlib import Path; from tinykube.testing.processes import ChildProcess\n"
         f"child = ChildProcess('sleeper', ['sleep', '1000'], log_path=Path({str(tmp_path / 'log')!r}))\n"

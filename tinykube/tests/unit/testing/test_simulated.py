@@ -43,7 +43,7 @@ async def everyone_is_registered(cluster: SimulatedCluster) -> None:
     assert {"shop", "bank"} <= await registered(cluster), "a namespace is missing in the register"
 
 
-def test_a_race_is_found_and_told_as_a_story_without_faults() -> None:
+def test_a_race_is_found_and_reported_as_a_story_without_faults() -> None:
     @simulated(seeds=20)
     async def test(cluster: SimulatedCluster) -> None:
         cluster.start(racing)
@@ -59,7 +59,7 @@ def test_a_race_is_found_and_told_as_a_story_without_faults() -> None:
     assert len(story.splitlines()) < 60
 
 
-def test_a_controller_without_a_race_passes_under_every_fault() -> None:
+def test_a_controller_without_races_passes_under_every_fault() -> None:
     @simulated(seeds=30, replicas=2)
     async def test(cluster: SimulatedCluster) -> None:
         cluster.start(careful)

@@ -66,7 +66,7 @@ def simulate(test: Callable[[Simulated], Coroutine[Any, Any, None]]) -> None:
         loop.close()
 
 
-def test_a_lost_request_was_not_carried_out_and_a_lost_answer_was() -> None:
+def test_a_lost_request_is_not_executed_and_one_with_a_lost_response_is() -> None:
     async def main(simulated: Simulated) -> None:
         for kind, name in (("lose-request", "a"), ("lose-answer", "b")):
             simulated.link.faults.append(Fault(kind, verb="create"))
@@ -77,7 +77,7 @@ def test_a_lost_request_was_not_carried_out_and_a_lost_answer_was() -> None:
     simulate(main)
 
 
-def test_an_answer_that_never_comes_times_out() -> None:
+def test_a_response_that_never_arrives_times_out() -> None:
     async def main(simulated: Simulated) -> None:
         simulated.link.faults.append(Fault("silence", verb="create"))
         began = simulated.loop.time()
@@ -89,7 +89,7 @@ def test_an_answer_that_never_comes_times_out() -> None:
     simulate(main)
 
 
-def test_a_status_is_answered_without_acting_and_retry_after_is_honoured() -> None:
+def test_an_injected_status_has_no_effect_on_the_server_and_retry_after_is_honoured() -> None:
     async def main(simulated: Simulated) -> None:
         simulated.link.faults.append(Fault("status", verb="create", code=409))
         with pytest.raises(ConflictError):
@@ -118,7 +118,7 @@ def test_a_cut_link_breaks_connections_after_fourteen_seconds() -> None:
     simulate(main)
 
 
-def test_a_short_cut_delays_what_was_on_its_way() -> None:
+def test_a_short_cut_delays_requests_in_flight() -> None:
     async def main(simulated: Simulated) -> None:
         await simulated.names()
         simulated.link.cut()
@@ -129,7 +129,7 @@ def test_a_short_cut_delays_what_was_on_its_way() -> None:
     simulate(main)
 
 
-def test_a_killed_server_loses_what_was_not_synced_and_keeps_the_rest() -> None:
+def test_a_killed_server_loses_only_unsynced_writes() -> None:
     async def main(simulated: Simulated) -> None:
         await simulated.create("kept")
         sending = asyncio.ensure_future(simulated.create("lost"))  # noqa: TID251
@@ -147,7 +147,7 @@ def test_a_killed_server_loses_what_was_not_synced_and_keeps_the_rest() -> None:
     simulate(main)
 
 
-def test_a_server_killed_after_a_sync_has_written_what_nobody_was_told() -> None:
+def test_a_server_killed_after_a_sync_has_stored_an_unconfirmed_write() -> None:
     async def main(simulated: Simulated) -> None:
         sending = asyncio.ensure_future(simulated.create("synced"))  # noqa: TID251
         while simulated.server._log is None or not simulated.server._log._in_flight:  # noqa: ASYNC110
@@ -162,7 +162,7 @@ def test_a_server_killed_after_a_sync_has_written_what_nobody_was_told() -> None
     simulate(main)
 
 
-def test_a_lagging_server_shows_watches_an_older_state_and_reads_the_newest() -> None:
+def test_a_lagging_server_serves_stale_watches_and_current_reads() -> None:
     async def main(simulated: Simulated) -> None:
         twin = LaggingApiServer(simulated.server, random.Random(0), simulated.tell, lag_seconds=0.0)
         simulated.server.kill()
@@ -185,7 +185,7 @@ def test_a_lagging_server_shows_watches_an_older_state_and_reads_the_newest() ->
 
 
 @pytest.mark.parametrize("kind", ["end-watch", "expire-watch", "stall-watch"])
-def test_a_watch_ends_expires_or_falls_silent(kind: str) -> None:
+def test_a_watch_can_end_expire_or_stall(kind: str) -> None:
     async def main(simulated: Simulated) -> None:
         simulated.link.faults.append(Fault(kind, seconds=2.0))
         page = await simulated.client.list_page(CONFIG_MAPS)
@@ -216,7 +216,7 @@ def test_a_watch_ends_expires_or_falls_silent(kind: str) -> None:
     simulate(main)
 
 
-def test_a_delete_whose_answer_is_lost_is_sent_again_over_a_used_connection() -> None:
+def test_a_delete_with_a_lost_response_is_resent_on_a_reused_connection() -> None:
     """As aiohttp does: the error that the caller gets may hide its own success."""
 
     async def main(simulated: Simulated) -> None:
@@ -229,7 +229,7 @@ def test_a_delete_whose_answer_is_lost_is_sent_again_over_a_used_connection() ->
     simulate(main)
 
 
-def test_the_fence_is_asked_as_bytes_leave_the_host() -> None:
+def test_the_guard_is_called_before_a_request_is_sent() -> None:
     async def main(simulated: Simulated) -> None:
         def refuse() -> None:
             raise PermissionError("not the leader")

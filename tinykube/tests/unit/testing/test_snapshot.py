@@ -31,7 +31,7 @@ def names(server: ThreadApiServer, kind: str = "ConfigMap") -> list[str]:
     return [one["metadata"]["name"] for one in server.list_all("v1", kind, "default")]
 
 
-def test_what_was_created_changed_and_deleted_since_is_undone(api_server: ThreadApiServer) -> None:
+def test_restore_undoes_creates_changes_and_deletes(api_server: ThreadApiServer) -> None:
     api_server.apply(config_map("kept"), config_map("changed"), config_map("deleted"))
     before = {one["metadata"]["name"]: one for one in api_server.list_all("v1", "ConfigMap")}
     snapshot = api_server.snapshot()
@@ -48,7 +48,7 @@ def test_what_was_created_changed_and_deleted_since_is_undone(api_server: Thread
     assert api_server.restore(snapshot) == 0
 
 
-def test_finalizers_namespaces_and_replaced_objects_do_not_hold_it_up(api_server: ThreadApiServer) -> None:
+def test_restore_handles_finalizers_namespaces_and_recreated_objects(api_server: ThreadApiServer) -> None:
     api_server.apply(config_map("mine"))
     uid = api_server.get("v1", "ConfigMap", "mine")["metadata"]["uid"]
     snapshot = api_server.snapshot()
@@ -62,7 +62,7 @@ def test_finalizers_namespaces_and_replaced_objects_do_not_hold_it_up(api_server
     assert not [one for one in api_server.list_all("v1", "Namespace") if "extra" in one["metadata"]["name"]]
 
 
-def test_addresses_of_services_return_to_their_pool(api_server: ThreadApiServer) -> None:
+def test_restore_releases_and_reallocates_service_addresses(api_server: ThreadApiServer) -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -80,7 +80,7 @@ def test_addresses_of_services_return_to_their_pool(api_server: ThreadApiServer)
         api_server.apply(service)
 
 
-def test_custom_resources_are_served_as_in_the_snapshot(api_server: ThreadApiServer) -> None:
+def test_restore_adds_and_removes_custom_resource_definitions(api_server: ThreadApiServer) -> None:
     empty = api_server.snapshot()
     api_server.apply(CRD)
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"x": 1}}
@@ -94,7 +94,7 @@ def test_custom_resources_are_served_as_in_the_snapshot(api_server: ThreadApiSer
     assert api_server.get("example.com/v1", "Widget", "a")["spec"] == {"x": 1}
 
 
-async def test_a_watch_stays_open_and_reports_the_way_back() -> None:
+async def test_a_watch_stays_open_during_restore_and_reports_the_changes() -> None:
     async with running_api_server() as server:
         await server.apply(config_map("changed"), config_map("deleted"), config_map("replaced"))
         snapshot = server.snapshot()

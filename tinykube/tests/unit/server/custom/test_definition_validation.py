@@ -48,12 +48,12 @@ def fields(definition: dict[str, Any], old: dict[str, Any] | None = None) -> lis
     return [error.field for error in definition_errors(definition, old)]
 
 
-def test_a_sound_definition_is_taken() -> None:
+def test_a_valid_definition_is_accepted() -> None:
     assert definition_errors(crd()) == []
     assert definition_name_problem(crd()) == ""
 
 
-def test_its_name_is_that_of_plural_and_group() -> None:
+def test_the_name_must_be_plural_dot_group() -> None:
     assert definition_name_problem({**crd(), "metadata": {"name": "bs.example.com"}})
 
 
@@ -87,13 +87,13 @@ def test_errors_have_the_path_of_the_invalid_field(spec: dict[str, Any], field: 
     assert field in fields(crd(**spec))
 
 
-def test_versions_that_differ_are_told_of_one_by_one() -> None:
+def test_each_version_is_validated_on_its_own() -> None:
     column = {"name": "A", "type": "text", "jsonPath": ".a"}
     one = crd(versions=[version(), version("v2", additionalPrinterColumns=[column])])
     assert fields(one) == ["spec.versions[1].additionalPrinterColumns[0].type"]
 
 
-def test_groups_of_the_community_need_an_approval() -> None:
+def test_protected_groups_need_an_approval_annotation() -> None:
     one = crd(group="x.k8s.io")
     field = "metadata.annotations[api-approved.kubernetes.io]"
     assert fields(one) == [field]
@@ -111,7 +111,7 @@ def test_groups_of_the_community_need_an_approval() -> None:
         ("", "MissingAnnotation", "False"),
     ],
 )
-def test_an_approval_is_a_condition(value: str, reason: str, holds: str) -> None:
+def test_the_approval_annotation_sets_a_condition(value: str, reason: str, holds: str) -> None:
     one = crd(group="x.k8s.io")
     one["metadata"]["annotations"] = {"api-approved.kubernetes.io": value}
     set_approval(one, "2024-01-01T00:00:00Z")
@@ -120,13 +120,13 @@ def test_an_approval_is_a_condition(value: str, reason: str, holds: str) -> None
     assert (found["reason"], found["status"]) == (reason, holds)
 
 
-def test_other_groups_need_none() -> None:
+def test_other_groups_have_no_approval_condition() -> None:
     one = crd()
     set_approval(one, "2024-01-01T00:00:00Z")
     assert condition(one, "KubernetesAPIApprovalPolicyConformant") is None
 
 
-def test_what_has_stored_objects_stays_among_the_versions() -> None:
+def test_stored_versions_cannot_be_removed_from_the_spec() -> None:
     one = crd(versions=[version("v2", storage=True)])
     assert fields(one) == ["status.storedVersions", "status.storedVersions[0]"]
 
@@ -140,7 +140,7 @@ def test_what_has_stored_objects_stays_among_the_versions() -> None:
         (("group",), "other.example.com", "spec.group"),
     ],
 )
-def test_what_decides_where_objects_are_kept_does_not_change(
+def test_scope_group_and_names_are_immutable_once_established(
     path: tuple[str, ...], value: str, field: str
 ) -> None:
     old, new = crd(), copy.deepcopy(crd())
@@ -151,7 +151,7 @@ def test_what_decides_where_objects_are_kept_does_not_change(
     assert field in fields(new, old)
 
 
-def test_scope_and_kind_may_change_before_it_is_established() -> None:
+def test_scope_and_kind_may_change_before_the_definition_is_established() -> None:
     old = crd()
     old["status"]["conditions"] = []
     assert fields(crd(scope="Cluster"), old) == []
@@ -183,7 +183,7 @@ def schema_fields(schema: dict[str, Any], *, has_status: bool = False) -> set[st
         ({"type": "string", "x-kubernetes-validations": [{"rule": ""}]}, "x-kubernetes-validations[0].rule"),
     ],
 )  # fmt: skip
-def test_schemas_are_structural_and_defaults_valid(inner: dict[str, Any], field: str) -> None:
+def test_non_structural_schemas_and_invalid_defaults_are_rejected(inner: dict[str, Any], field: str) -> None:
     assert f"s.properties[a].{field}" in schema_fields({"type": "object", "properties": {"a": inner}})
 
 
@@ -198,17 +198,17 @@ def test_schemas_are_structural_and_defaults_valid(inner: dict[str, Any], field:
         ({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]}, "s.properties[b]"),
     ],
 )  # fmt: skip
-def test_the_root_is_an_object_with_metadata_of_its_own(schema: dict[str, Any], field: str) -> None:
+def test_the_root_schema_must_be_an_object_with_standard_metadata(schema: dict[str, Any], field: str) -> None:
     assert field in schema_fields(schema)
 
 
-def test_with_a_subresource_for_the_status_the_root_says_little() -> None:
+def test_combinators_at_the_root_are_rejected_with_a_status_subresource() -> None:
     schema = {"type": "object", "properties": {}, "oneOf": [{"required": ["a"]}]}
     assert schema_fields(schema) == set()
     assert schema_fields(schema, has_status=True) == {"s"}
 
 
-def test_either_type_may_be_spelled_out() -> None:
+def test_int_or_string_may_spell_out_exactly_both_types() -> None:
     either = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     more = {**either, "anyOf": [{"type": "integer"}]}
     assert schema_fields({"type": "object", "properties": {"a": either}}) == set()

@@ -25,12 +25,12 @@ def found(schema: dict[str, Any]) -> str:
     return " ".join(str(error) for error in limit_errors(with_schema(schema)))
 
 
-def test_a_schema_as_deep_as_the_limit_is_taken() -> None:
+def test_schemas_may_be_as_deep_as_the_limit() -> None:
     assert not found(nested(MAX_SCHEMA_DEPTH))
     assert "nested more than 64 levels deep" in found(nested(MAX_SCHEMA_DEPTH + 1))
 
 
-def test_schemas_are_counted_wherever_they_are() -> None:
+def test_nested_schemas_count_towards_the_node_limit() -> None:
     many: dict[str, Any] = {"anyOf": [{"items": {"not": {}}}] * (MAX_SCHEMA_NODES // 3)}
     assert not found({"anyOf": many["anyOf"][:-1]})
     assert "at most 30000 are served" in found(many)
@@ -45,7 +45,7 @@ def test_patterns_list_keys_and_versions_are_limited() -> None:
     assert limit_errors(crd(versions=[version()] * 101))
 
 
-async def test_a_deep_definition_is_refused_and_a_deep_one_that_is_stored_fails_no_document(
+async def test_deep_definitions_are_rejected_and_stored_ones_do_not_break_openapi(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with serving() as api:
@@ -67,13 +67,13 @@ async def test_a_deep_definition_is_refused_and_a_deep_one_that_is_stored_fails_
         await api("DELETE", f"{CRDS}/cogs.example.com")
 
 
-def test_a_default_that_would_be_copied_a_million_times_is_not() -> None:
+def test_defaults_are_not_filled_in_if_the_copies_would_be_too_large() -> None:
     schema = {"items": {"properties": {"a": {"default": "x" * 1_000}}}}
     assert fill_defaults([{} for _ in range(1_000)], schema)
     assert not fill_defaults([{} for _ in range(10_000)], schema)
 
 
-async def test_an_object_whose_defaults_would_be_too_large_is_refused() -> None:
+async def test_an_object_whose_defaults_would_be_too_large_is_rejected() -> None:
     item = {"type": "object", "properties": {"a": {"type": "string", "default": "x" * 1_000}}}
     spec = {"type": "object", "properties": {"l": {"type": "array", "items": item}}}
     async with serving() as api:
@@ -83,7 +83,7 @@ async def test_an_object_whose_defaults_would_be_too_large_is_refused() -> None:
         assert "defaults of its schema" in refusal["message"]
 
 
-async def test_a_large_object_is_decided_beside_the_loop_by_the_same_rules() -> None:
+async def test_large_objects_are_validated_off_the_event_loop_by_the_same_rules() -> None:
     entry = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
     listed = {
         "type": "array",

@@ -54,7 +54,7 @@ async def changed(api: Api, *versions: dict[str, Any]) -> None:
     await api("PUT", f"{CRDS}/cogs.example.com", stored)
 
 
-async def test_two_managers_share_a_list_that_is_a_map() -> None:
+async def test_managers_share_a_map_list() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed()))
         await applied(api, cog(l=[entry("a")]), "m1", code=201)
@@ -74,7 +74,7 @@ async def test_a_list_without_a_type_has_one_owner() -> None:
         assert refused["details"]["causes"][0]["field"] == ".spec.l"
 
 
-async def test_another_list_type_is_in_force_at_the_next_write() -> None:
+async def test_a_changed_list_type_applies_from_the_next_write() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed("atomic")))
         await applied(api, cog(l=[entry("a")]), "m1", code=201)
@@ -85,7 +85,7 @@ async def test_another_list_type_is_in_force_at_the_next_write() -> None:
         assert (await owners(api))["m2"] == {"f:spec": {"f:l": {}}}
 
 
-async def test_a_version_may_own_its_lists_in_another_way_and_knows_the_owners_of_all() -> None:
+async def test_ownership_of_a_list_is_translated_between_versions_with_different_list_types() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed("atomic")), version("v2", spec=listed()))
         await applied(api, cog(l=[entry("a")]), "m1", code=201)
@@ -100,7 +100,7 @@ async def test_a_version_may_own_its_lists_in_another_way_and_knows_the_owners_o
         }
 
 
-async def test_what_is_unknown_or_of_another_type_cannot_be_applied() -> None:
+async def test_applies_with_unknown_fields_wrong_types_or_duplicate_keys_are_rejected() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed()))
         unknown = await applied(api, cog(b="1"), "m1", code=500)
@@ -111,14 +111,14 @@ async def test_what_is_unknown_or_of_another_type_cannot_be_applied() -> None:
         assert twice["message"].endswith('.spec.l: duplicate entries for key [k="a"]')
 
 
-async def test_a_null_that_is_applied_is_judged_and_one_that_is_written_is_left_out() -> None:
+async def test_nulls_are_validated_in_an_apply_and_dropped_in_a_create() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed()))
         await applied(api, cog(a=None), "m1", code=422)
         assert (await api("POST", AT, cog(a=None), code=201))["spec"] == {}
 
 
-async def test_a_null_that_no_type_speaks_against_is_applied_and_not_stored() -> None:
+async def test_an_applied_null_of_an_untyped_field_is_owned_but_not_stored() -> None:
     free = {"x-kubernetes-preserve-unknown-fields": True}
     async with serving() as api:
         await defined(api, version(spec={"a": free}))
@@ -127,7 +127,7 @@ async def test_a_null_that_no_type_speaks_against_is_applied_and_not_stored() ->
         assert await owners(api) == {"m1": {"f:spec": {"f:a": {}}}}
 
 
-async def test_metadata_within_an_object_holds_no_nulls_after_an_apply() -> None:
+async def test_embedded_metadata_has_no_nulls_after_an_apply() -> None:
     inner = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,
@@ -148,7 +148,7 @@ async def test_metadata_within_an_object_holds_no_nulls_after_an_apply() -> None
         assert (await applied(api, cog(o=within), "m1"))["spec"] == {"o": within}
 
 
-async def test_what_a_version_drops_when_it_is_stored_is_its_writer_s_all_the_same() -> None:
+async def test_fields_dropped_by_the_storage_version_are_still_owned() -> None:
     async with serving() as api:
         more = {"a": {"type": "string"}, "b": {"type": "string"}}
         await defined(api, version(), version("v2", spec=more))
@@ -159,7 +159,7 @@ async def test_what_a_version_drops_when_it_is_stored_is_its_writer_s_all_the_sa
         assert await owners(api) == {"m1": {"f:spec": {".": {}, "f:a": {}, "f:b": {}}}}
 
 
-async def test_the_subresource_of_the_status_owns_the_status_alone() -> None:
+async def test_the_status_subresource_owns_only_the_status() -> None:
     status = {"type": "object", "properties": {"l": listed()["l"], "size": {"type": "integer"}}}
     described = version(spec=listed(), subresources=SCALE)
     described["schema"]["openAPIV3Schema"]["properties"]["status"] = status
@@ -175,7 +175,7 @@ async def test_the_subresource_of_the_status_owns_the_status_alone() -> None:
         }
 
 
-async def test_nobody_is_an_owner_after_a_status_that_comes_with_what_cannot_be_owned() -> None:
+async def test_a_status_write_with_an_invalid_list_removes_all_owners() -> None:
     texts = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
     async with serving() as api:
         await defined(api, version(spec={"a": {"type": "string"}, "t": texts}, subresources=SCALE))
@@ -184,7 +184,7 @@ async def test_nobody_is_an_owner_after_a_status_that_comes_with_what_cannot_be_
         assert await owners(api) == {}
 
 
-async def test_objects_within_a_status_are_not_judged_where_it_is_written() -> None:
+async def test_embedded_objects_in_the_status_are_not_validated_by_status_writes() -> None:
     described = version(spec=listed(), subresources=SCALE)
     inner = {
         "type": "object",
@@ -206,7 +206,7 @@ async def test_objects_within_a_status_are_not_judged_where_it_is_written() -> N
 # ---------------------------------------------------------------------------------------------- through scale
 
 
-async def test_what_is_scaled_is_owned_where_the_definition_has_the_replicas() -> None:
+async def test_scaling_owns_the_replicas_field_named_by_the_definition() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed(), subresources=SCALE))
         await applied(api, cog(size=2, a="1"), "m1", code=201)
@@ -215,7 +215,7 @@ async def test_what_is_scaled_is_owned_where_the_definition_has_the_replicas() -
         assert await owners(api) == {"m1": {"f:spec": {"f:a": {}}}, "m2": {"f:spec": {"f:size": {}}}}
 
 
-async def test_a_scale_of_a_custom_resource_is_judged_by_its_schema() -> None:
+async def test_a_custom_resource_scale_is_validated_by_its_schema() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed(), subresources=SCALE))
         await api("POST", AT, cog(size=2), code=201)
@@ -225,7 +225,7 @@ async def test_a_scale_of_a_custom_resource_is_judged_by_its_schema() -> None:
         await api("PATCH", f"{AT}/x/scale", {"spec": {"replicas": 3}}, kind=strategic, code=415)
 
 
-async def test_a_patch_of_a_scale_cannot_leave_open_how_many_replicas_there_are_to_be() -> None:
+async def test_a_scale_patch_that_leaves_the_replicas_unset_is_rejected() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed(), subresources=SCALE))
         await api("POST", AT, cog(a="1"), code=201)
@@ -236,7 +236,7 @@ async def test_a_patch_of_a_scale_cannot_leave_open_how_many_replicas_there_are_
         assert (await api("GET", f"{AT}/x"))["spec"] == {"a": "1", "size": 0}
 
 
-async def test_the_scale_of_a_custom_resource_cannot_be_changed_by_an_apply_as_on_a_real_server() -> None:
+async def test_an_apply_cannot_change_a_custom_resource_scale_as_upstream() -> None:
     async with serving() as api:
         await defined(api, version(spec=listed(), subresources=SCALE))
         await applied(api, cog(size=2), "m1", code=201)
@@ -263,7 +263,7 @@ DEPLOYMENT: dict[str, Any] = {
 }
 
 
-async def test_the_scale_of_a_workload_can_be_applied() -> None:
+async def test_a_workload_scale_can_be_applied() -> None:
     at = f"{DEPLOYMENTS}/x/scale"
     async with serving() as api:
         await applied(api, DEPLOYMENT, "m1", at=f"{DEPLOYMENTS}/x", code=201)
@@ -285,7 +285,7 @@ async def test_the_scale_of_a_workload_can_be_applied() -> None:
         }
 
 
-async def test_a_dry_apply_of_a_scale_changes_nothing() -> None:
+async def test_a_dry_run_apply_of_a_scale_changes_nothing() -> None:
     at = f"{DEPLOYMENTS}/x/scale"
     async with serving() as api:
         await applied(api, DEPLOYMENT, "m1", at=f"{DEPLOYMENTS}/x", code=201)
@@ -294,7 +294,7 @@ async def test_a_dry_apply_of_a_scale_changes_nothing() -> None:
         assert await api("GET", f"{DEPLOYMENTS}/x") == before
 
 
-async def test_a_scale_that_changes_the_times_of_owners_alone_is_no_write() -> None:
+async def test_a_scale_patch_that_only_changes_managed_field_times_is_not_written() -> None:
     at = f"{DEPLOYMENTS}/x"
     async with serving() as api:
         without = {name: value for name, value in DEPLOYMENT["spec"].items() if name != "replicas"}
@@ -305,7 +305,7 @@ async def test_a_scale_that_changes_the_times_of_owners_alone_is_no_write() -> N
         assert (await api("GET", at))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-async def test_what_cannot_be_applied_to_a_scale_is_told() -> None:
+async def test_invalid_applies_of_a_scale_are_rejected() -> None:
     at = f"{DEPLOYMENTS}/x/scale"
     async with serving() as api:
         await applied(api, scaled(1), "m1", at=at, code=404)

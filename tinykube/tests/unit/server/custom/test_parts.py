@@ -31,7 +31,7 @@ def crd(kind: str, plural: str, /, **names: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- names
 
 
-def test_names_that_are_free_are_granted_and_the_kind_established() -> None:
+def test_free_names_are_accepted_and_the_definition_is_established() -> None:
     one = crd("A", "as", shortNames=["x"])
     accept_names(one, taken_names([]), NOW)
     assert one["status"]["acceptedNames"] == one["spec"]["names"]
@@ -49,7 +49,7 @@ def test_names_that_are_free_are_granted_and_the_kind_established() -> None:
         ({"shortNames": ["as"]}, "ShortNamesConflict"),
     ],
 )
-def test_names_that_are_taken_are_not_granted(names: dict[str, Any], reason: str) -> None:
+def test_conflicting_names_are_not_accepted(names: dict[str, Any], reason: str) -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs", **names)
     accept_names(one, taken_names([]), NOW)
     accept_names(other, taken_names([one]), NOW)
@@ -59,7 +59,7 @@ def test_names_that_are_taken_are_not_granted(names: dict[str, Any], reason: str
     assert not is_true(other, ESTABLISHED)
 
 
-def test_names_that_become_free_are_granted_then() -> None:
+def test_names_are_accepted_once_they_become_free() -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs", shortNames=["x"])
     accept_names(one, taken_names([]), NOW)
     accept_names(other, taken_names([one]), NOW)
@@ -70,7 +70,7 @@ def test_names_that_become_free_are_granted_then() -> None:
     assert found["lastTransitionTime"] == LATER
 
 
-def test_who_is_established_stays_so_when_a_new_name_is_not_granted() -> None:
+def test_an_established_definition_stays_established_when_a_new_name_conflicts() -> None:
     one, other = crd("A", "as", shortNames=["x"]), crd("B", "bs")
     for each, others in ((one, []), (other, [one])):
         accept_names(each, taken_names(others), NOW)
@@ -81,7 +81,7 @@ def test_who_is_established_stays_so_when_a_new_name_is_not_granted() -> None:
     assert "shortNames" not in other["status"]["acceptedNames"]
 
 
-def test_versions_are_ordered_as_clients_prefer_them() -> None:
+def test_versions_are_sorted_by_kubernetes_priority() -> None:
     versions = ["foo1", "v1alpha1", "v1beta2", "v10", "v2", "v1beta1", "v11alpha2", "foo10"]
     assert sorted(versions, key=version_order) == [
         "v10", "v2", "v1beta2", "v1beta1", "v11alpha2", "v1alpha1", "foo1", "foo10",
@@ -118,12 +118,12 @@ OBJECT = {
         (".", [OBJECT]),
     ],
 )
-def test_paths_find_what_they_lead_to(path: str, found: list[Any]) -> None:
+def test_json_paths_find_values(path: str, found: list[Any]) -> None:
     assert json_path(path).find(OBJECT) == found
 
 
 @pytest.mark.parametrize("path", [".spec[", ".spec[?(@.a==b)]", ".spec.list[x]"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_invalid_json_paths_are_rejected(path: str) -> None:
     with pytest.raises(JsonPathError):
         json_path(path)
 
@@ -145,7 +145,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         ("(?i)^a$", "A", "b"),
     ],
 )
-def test_patterns_are_read_as_go_reads_them(pattern: str, fits: str, fails: str) -> None:
+def test_patterns_have_go_semantics(pattern: str, fits: str, fails: str) -> None:
     assert go_pattern(pattern).search(fits)
     assert not go_pattern(pattern).search(fails)
 
@@ -153,7 +153,7 @@ def test_patterns_are_read_as_go_reads_them(pattern: str, fits: str, fails: str)
 @pytest.mark.parametrize(
     "pattern", ["(", "[a", "*a", "(?=a)", r"(a)\1", "[[:none:]]", r"\p{None}", "a{1001}"]
 )
-def test_what_go_does_not_take_is_refused(pattern: str) -> None:
+def test_patterns_that_go_rejects_are_rejected(pattern: str) -> None:
     with pytest.raises(PatternError):
         go_pattern(pattern)
 
@@ -186,13 +186,13 @@ def test_what_go_does_not_take_is_refused(pattern: str) -> None:
         ("bsonobjectid", "507f1f77bcf86cd799439011", "x"),
     ],
 )
-def test_formats(name: str, fits: str, fails: str) -> None:
+def test_formats_match_valid_texts_and_reject_invalid_ones(name: str, fits: str, fails: str) -> None:
     assert is_known(name, "string")
     assert text_matches(name, fits)
     assert not text_matches(name, fails)
 
 
-def test_formats_belong_to_their_types() -> None:
+def test_formats_apply_to_their_types_only() -> None:
     assert is_known("int32", "integer")
     assert not is_known("int32", "string")
     assert not is_known("date", "integer")
@@ -201,7 +201,7 @@ def test_formats_belong_to_their_types() -> None:
 # ------------------------------------------------------------------------------------ columns and replicas
 
 
-def test_columns_show_what_their_type_can_show() -> None:
+def test_column_cells_match_the_type_of_the_column() -> None:
     wanted = [
         {"name": "S", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "L", "type": "string", "jsonPath": ".spec.list", "priority": 1},
@@ -216,11 +216,11 @@ def test_columns_show_what_their_type_can_show() -> None:
     assert columns[2].priority == 1
 
 
-def test_without_columns_the_age_is_shown() -> None:
+def test_the_default_column_is_the_age() -> None:
     assert [column.name for column in columns_of({})] == ["Name", "Age"]
 
 
-def test_replicas_are_small_whole_numbers_that_are_not_negative() -> None:
+def test_replicas_must_be_non_negative_int32() -> None:
     scale = {
         "specReplicasPath": ".spec.r",
         "statusReplicasPath": ".status.r",
@@ -235,7 +235,7 @@ def test_replicas_are_small_whole_numbers_that_are_not_negative() -> None:
 # ---------------------------------------------------------------------------------------------- invariants
 
 
-def test_sets_and_maps_hold_nothing_twice() -> None:
+def test_duplicates_in_sets_and_maps_are_reported() -> None:
     schema = {
         "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
@@ -255,7 +255,7 @@ def test_sets_and_maps_hold_nothing_twice() -> None:
     assert list_errors({"map": ["x"]}, schema)[0].field == "map[0]"
 
 
-def test_embedded_objects_have_a_kind_and_sound_metadata() -> None:
+def test_embedded_objects_need_a_kind_and_valid_metadata() -> None:
     schema = {"properties": {"t": {"type": "object", "x-kubernetes-embedded-resource": True}}}
     assert embedded_errors({"t": {"apiVersion": "v1", "kind": "Pod"}}, schema) == []
     wrong = {"t": {"apiVersion": "a/b/c", "kind": "", "metadata": {"labels": {"-": "x"}}}}

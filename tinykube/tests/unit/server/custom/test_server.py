@@ -93,7 +93,7 @@ async def serving(data_dir: Path | None = None) -> AsyncIterator[Api]:
             yield Api(session, server)
 
 
-async def test_a_kind_can_be_used_once_its_definition_is_answered() -> None:
+async def test_a_custom_kind_is_usable_once_its_create_returns() -> None:
     async with serving() as api:
         answered = await api("POST", CRDS, crd(), code=201)
         assert {one["type"]: one["status"] for one in answered["status"]["conditions"]} == {
@@ -107,7 +107,7 @@ async def test_a_kind_can_be_used_once_its_definition_is_answered() -> None:
         assert (listed["kind"], listed["items"][0]["kind"]) == ("CogList", "Cog")
 
 
-async def test_a_kind_is_discovered_and_described() -> None:
+async def test_a_custom_kind_appears_in_discovery_and_openapi() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(versions=[version(subresources={"status": {}})]), code=201)
         old = await api("GET", "/apis/example.com/v1")
@@ -122,7 +122,7 @@ async def test_a_kind_is_discovered_and_described() -> None:
         await api("DELETE", f"{CRDS}/cogs.example.com")
 
 
-async def test_all_is_there_again_after_a_restart(tmp_path: Path) -> None:
+async def test_definitions_and_objects_survive_a_restart(tmp_path: Path) -> None:
     selectable = version(selectableFields=[{"jsonPath": ".spec.a"}])
     async with serving(tmp_path) as api:
         await api("POST", CRDS, crd(versions=[selectable]), code=201)
@@ -134,7 +134,7 @@ async def test_all_is_there_again_after_a_restart(tmp_path: Path) -> None:
         await api("POST", AT, cog("z", a=3), code=422)
 
 
-async def test_a_watch_goes_on_across_an_update_of_its_definition() -> None:
+async def test_a_watch_survives_an_update_of_its_definition() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(), code=201)
         async with api.session.get(f"{api.server.url}{AT}?watch=1") as watch:
@@ -148,7 +148,7 @@ async def test_a_watch_goes_on_across_an_update_of_its_definition() -> None:
             assert (event["type"], event["object"]["spec"]) == ("ADDED", {"a": "1", "b": "2"})
 
 
-async def test_what_is_stored_is_shown_by_todays_schema() -> None:
+async def test_stored_objects_are_read_with_the_current_schema() -> None:
     async with serving() as api:
         await api(
             "POST",
@@ -168,7 +168,7 @@ async def test_what_is_stored_is_shown_by_todays_schema() -> None:
         assert again["metadata"]["generation"] == 1
 
 
-async def test_versions_differ_by_their_api_version_alone() -> None:
+async def test_versions_differ_only_in_their_api_version() -> None:
     async with serving() as api:
         await api(
             "POST", CRDS, crd(versions=[version(), version("v2"), version("v3", served=False)]), code=201
@@ -185,7 +185,7 @@ async def test_versions_differ_by_their_api_version_alone() -> None:
         assert groups["preferredVersion"]["version"] == "v2"
 
 
-async def test_a_definition_goes_when_its_objects_have_gone() -> None:
+async def test_a_definition_is_removed_after_its_instances() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(), code=201)
         held = cog(a="1")
@@ -206,7 +206,7 @@ async def test_a_definition_goes_when_its_objects_have_gone() -> None:
         assert (await api("GET", AT))["items"] == []
 
 
-async def test_a_name_that_becomes_free_is_granted_to_who_waits_for_it() -> None:
+async def test_a_released_name_is_granted_to_the_waiting_definition() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(), code=201)
         waiting = await api(
@@ -226,7 +226,7 @@ async def test_a_name_that_becomes_free_is_granted_to_who_waits_for_it() -> None
         assert (await api("GET", AT.replace("cogs", "gears")))["items"] == []
 
 
-async def test_replicas_stand_where_the_definition_says() -> None:
+async def test_scale_uses_the_replicas_path_of_the_definition() -> None:
     scale = {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}}
     async with serving() as api:
         await api(
@@ -242,7 +242,7 @@ async def test_replicas_stand_where_the_definition_says() -> None:
         assert (shown["spec"], shown["metadata"]["generation"]) == ({"size": 5}, 2)
 
 
-async def test_updates_name_a_version_and_strategic_patches_are_not_taken() -> None:
+async def test_updates_need_a_resource_version_and_strategic_patches_are_rejected() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(), code=201)
         await api("POST", AT, cog(a="1"), code=201)
@@ -263,7 +263,7 @@ async def test_definitions_with_cel_rules_cause_a_warning() -> None:
         await api("POST", AT, cog(a="y"), code=201)
 
 
-async def test_unknown_fields_are_refused_where_the_client_wants_it() -> None:
+async def test_unknown_fields_are_rejected_or_warned_about_as_requested() -> None:
     async with serving() as api:
         await api("POST", CRDS, crd(), code=201)
         refused = await api("POST", f"{AT}?fieldValidation=Strict", cog(a="1", b="2"), code=400)

@@ -24,7 +24,7 @@ def test_unknown_fields_are_pruned_and_reported() -> None:
     assert document == {"spec": {"a": "1", "list": [{"a": 1}]}}
 
 
-def test_metadata_of_the_object_and_of_embedded_ones_stays() -> None:
+def test_metadata_of_the_object_and_of_embedded_objects_is_not_pruned() -> None:
     inner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {}}
     document = {
         "apiVersion": "a/v1",
@@ -39,7 +39,7 @@ def test_metadata_of_the_object_and_of_embedded_ones_stays() -> None:
     assert document["metadata"] == {"name": "x"}
 
 
-def test_unknown_fields_stay_where_the_schema_says_so_but_not_below_what_it_describes() -> None:
+def test_preserved_unknown_fields_stay_except_inside_described_properties() -> None:
     document = {"free": {"a": {"b": 1}, "known": {"c": 1, "d": "x"}}}
     schema = of(free={**of(known=of(d=TEXT)), "x-kubernetes-preserve-unknown-fields": True})
 
@@ -52,13 +52,13 @@ def test_unknown_fields_stay_where_the_schema_says_so_but_not_below_what_it_desc
     [(True, {"a": {"b": 1}}), (of(), {"a": {}}), (False, {})],
     ids=["anything", "schema", "none"],
 )
-def test_free_keys_hold_what_their_schema_has(free: Any, left: Any) -> None:
+def test_additional_properties_are_pruned_by_their_schema(free: Any, left: Any) -> None:
     document: dict[str, Any] = {"map": {"a": {"b": 1}}}
     prune(document, of(map={"type": "object", "additionalProperties": free}))
     assert document["map"].keys() == left.keys()
 
 
-def test_nulls_that_may_not_be_go_unless_a_default_takes_their_place() -> None:
+def test_non_nullable_nulls_are_dropped_or_defaulted() -> None:
     document = {"a": None, "b": None, "c": None, "d": [None]}
     schema = of(
         a=TEXT, b={**TEXT, "nullable": True}, c={**TEXT, "default": "x"}, d={"type": "array", "items": TEXT}
@@ -70,7 +70,7 @@ def test_nulls_that_may_not_be_go_unless_a_default_takes_their_place() -> None:
     assert document == {"b": None, "c": "x", "d": [None]}
 
 
-def test_defaults_come_where_their_parent_is_and_within_what_has_come_by_default() -> None:
+def test_defaults_are_filled_into_existing_and_defaulted_parents() -> None:
     inner = {**of(a={**TEXT, "default": "x"}), "default": {}}
     schema = of(
         filled=inner, there=of(b={"type": "integer", "default": 0}), absent=of(c={**TEXT, "default": "y"})
@@ -80,7 +80,7 @@ def test_defaults_come_where_their_parent_is_and_within_what_has_come_by_default
     assert document == {"there": {"b": 0}, "filled": {"a": "x"}}
 
 
-def test_a_default_is_a_copy_for_each() -> None:
+def test_defaults_are_copied_into_each_object() -> None:
     schema = of(list={"type": "array", "default": [1], "items": {"type": "integer"}})
     one: dict[str, Any] = {}
     fill_defaults(one, schema)
@@ -90,7 +90,7 @@ def test_a_default_is_a_copy_for_each() -> None:
     assert other == {"list": [1]}
 
 
-def test_defaults_are_found_however_deep() -> None:
+def test_defaults_are_found_at_any_depth() -> None:
     assert has_defaults(of(a={"type": "array", "items": of(b={**TEXT, "default": "x"})}))
     assert not has_defaults(of(a={"type": "array", "items": of(b=TEXT)}))
 
@@ -104,7 +104,7 @@ _VALUES = st.recursive(
 
 @settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from("abcde"), _VALUES))
-def test_shaping_twice_is_shaping_once(document: dict[str, Any]) -> None:
+def test_pruning_and_defaulting_are_idempotent(document: dict[str, Any]) -> None:
     schema = of(
         a={**TEXT, "default": "x"},
         b=of(c={"type": "integer", "default": 1}),

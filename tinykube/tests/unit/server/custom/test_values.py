@@ -75,7 +75,7 @@ def test_invalid_values_have_the_messages_of_kube_apiserver(
     assert told(value, schema) == [text]
 
 
-def test_the_best_alternatives_errors_follow_the_error_of_the_combination() -> None:
+def test_errors_of_combinators_include_those_of_the_best_alternative() -> None:
     schema = {"type": "object", "oneOf": [{"required": ["b"]}, {"properties": {"b": {"minimum": 3}}}]}
     assert told({"b": 5}, schema) == [
         '<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found 2 valid alternatives'
@@ -90,14 +90,14 @@ def test_the_best_alternatives_errors_follow_the_error_of_the_combination() -> N
     ]
 
 
-def test_unchanged_invalid_values_are_not_reported() -> None:
+def test_unchanged_invalid_values_are_tolerated() -> None:
     schema = {"properties": {"a": {**TEXT, "maxLength": 2}, "b": TEXT}}
     old = {"a": "long", "b": "x"}
     assert value_errors({"a": "long", "b": "y"}, schema, old=old) == []
     assert len(value_errors({"a": "longer", "b": "x"}, schema, old=old)) == 1
 
 
-def test_items_are_matched_by_their_keys_only() -> None:
+def test_list_items_are_matched_with_old_items_by_map_keys_only() -> None:
     items = {"properties": {"n": TEXT, "v": {**INTEGER, "maximum": 3}}}
     keyed = {
         "type": "array",
@@ -111,6 +111,6 @@ def test_items_are_matched_by_their_keys_only() -> None:
     assert len(value_errors({"a": new}, {"properties": {"a": plain}}, old={"a": old})) == 1
 
 
-def test_errors_in_a_status_have_its_path() -> None:
+def test_status_errors_have_the_status_path() -> None:
     (error,) = value_errors({"replicas": "x"}, {"properties": {"replicas": INTEGER}}, field="status")
     assert (error.field, error.reason) == ("status.replicas", "FieldValueTypeInvalid")

@@ -35,18 +35,18 @@ def entry(manager: str = "m", operation: str = "Update", **more: Any) -> dict[st
     }
 
 
-def test_entries_are_read_and_written_as_they_were() -> None:
+def test_entries_survive_a_decode_and_encode_round_trip() -> None:
     entries = [entry("a", "Apply"), entry("b", subresource="status")]
     assert encode(decode(entries)) == entries
 
 
-def test_an_apply_is_its_manager_s_whatever_version_it_was_made_in() -> None:
+def test_apply_managers_are_identified_regardless_of_version() -> None:
     assert manager_id("a", "Apply", "v1", "") == manager_id("a", "Apply", "v2", "")
     assert manager_id("a", "Update", "v1", "") != manager_id("a", "Update", "v2", "")
     assert manager_id("", "Update", "v1", "").manager == "unknown"
 
 
-def test_applies_come_first_then_the_oldest() -> None:
+def test_entries_are_sorted_with_applies_first_then_by_time() -> None:
     entries = [entry("z", "Apply", time=T2), entry("b", time=T1), entry("c", time=T1), entry("a", time=T2)]
     assert encode(decode(list(reversed(entries)))) == entries
 
@@ -67,7 +67,7 @@ def test_invalid_entries_are_rejected(wrong: dict[str, Any]) -> None:
         decode([entry(**wrong)])
 
 
-def test_an_empty_entry_and_an_empty_list_ask_to_forget_all() -> None:
+def test_an_empty_list_or_a_single_empty_entry_resets_ownership() -> None:
     assert is_reset([{}])
     assert is_reset([])
     assert not is_reset(None)
@@ -75,7 +75,7 @@ def test_an_empty_entry_and_an_empty_list_ask_to_forget_all() -> None:
     assert not is_reset([entry()])
 
 
-def test_ten_updates_are_kept_apart_and_the_oldest_of_more_become_one() -> None:
+def test_update_entries_beyond_ten_are_merged_into_one() -> None:
     managed = {
         ManagerId(f"m{number:02}", "Update", "v1", ""): Owned(
             {f"f:{number}": {}}, "v1", f"2026-01-01T00:00:{number:02}Z"
@@ -94,7 +94,7 @@ def test_ten_updates_are_kept_apart_and_the_oldest_of_more_become_one() -> None:
     assert set(again[ManagerId("ancient-changes", "Update", "v1", "")].fields) == {"f:0", "f:1", "f:2"}
 
 
-def test_applies_do_not_count_among_the_ten_and_versions_are_not_mixed() -> None:
+def test_applies_do_not_count_towards_the_limit_and_versions_are_not_merged() -> None:
     managed = {
         ManagerId(f"m{number:02}", "Apply" if number % 2 else "Update", "", ""): Owned({"f:a": {}}, "v1", T1)
         for number in range(20)
@@ -107,7 +107,7 @@ def test_applies_do_not_count_among_the_ten_and_versions_are_not_mixed() -> None
     assert len(capped(versions)) == 12
 
 
-def test_times_alone_make_no_difference() -> None:
+def test_entries_that_differ_only_in_time_are_equal() -> None:
     assert same_but_times([entry(time=T1)], [entry(time=T2)])
     assert not same_but_times([entry(time=T1)], [entry("n", time=T1)])
     assert not same_but_times([entry()], [])
@@ -123,7 +123,9 @@ def test_times_alone_make_no_difference() -> None:
         ("", "", ""),
     ],
 )
-def test_a_manager_is_what_it_says_or_the_name_of_its_program(said: str, agent: str, name: str) -> None:
+def test_the_manager_name_is_the_given_one_or_derived_from_the_user_agent(
+    said: str, agent: str, name: str
+) -> None:
     assert manager_name(said, agent) == name
 
 
@@ -149,7 +151,7 @@ def test_several_conflicts_are_grouped_by_owner() -> None:
     )
 
 
-def test_of_a_manager_s_entries_those_of_a_subresource_are_told_first() -> None:
+def test_conflicts_with_subresource_entries_of_a_manager_come_first() -> None:
     fields: FieldSet = {"f:a": {}}
     bare, subresource = ManagerId("m", "Apply", "", ""), ManagerId("m", "Apply", "", "status")
     told = conflict_error({bare: fields, subresource: fields}).message.split("\n")

@@ -72,19 +72,19 @@ def told(entries: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_a_scale_bears_those_that_own_the_replicas_in_its_own_words() -> None:
+def test_a_scale_shows_the_owners_of_the_replicas_with_scale_fields() -> None:
     others = entry("o", fieldsV1={"f:spec": {"f:paused": {}}})
     seen = with_owners(scale(1), [entry("a", "Apply"), others], WORKLOADS)["metadata"]["managedFields"]
     assert seen == [entry("a", "Apply", apiVersion="autoscaling/v1", fieldsV1=REPLICAS)]
 
 
-def test_entries_of_versions_that_the_kind_does_not_have_are_neither_seen_nor_kept() -> None:
+def test_entries_of_unknown_versions_are_neither_shown_nor_kept() -> None:
     foreign = entry("f", apiVersion="apps/v9")
     assert "managedFields" not in with_owners(scale(1), [foreign], WORKLOADS)["metadata"]
     assert owners_of_parent([foreign], None, "apps/v1", WORKLOADS) is None
 
 
-def test_whoever_changes_the_replicas_is_their_only_owner() -> None:
+def test_a_changed_replica_count_has_a_single_owner() -> None:
     after = written([entry("a", "Apply"), entry("u")], 1, 2)
     assert told(after) == [
         ("a", "Apply", "", True, {"f:paused": {}}),
@@ -94,7 +94,7 @@ def test_whoever_changes_the_replicas_is_their_only_owner() -> None:
     assert {one["apiVersion"] for one in after} == {"apps/v1"}
 
 
-def test_an_update_s_replicas_go_into_an_entry_of_its_own_even_if_nothing_changes() -> None:
+def test_an_updater_gets_a_separate_scale_entry_even_if_nothing_changes() -> None:
     assert told(written([entry("u")], 2, 2)) == [
         ("u", "Update", "", False, {"f:replicas": {}}),
         ("u", "Update", "", True, {"f:paused": {}}),
@@ -102,17 +102,17 @@ def test_an_update_s_replicas_go_into_an_entry_of_its_own_even_if_nothing_change
     assert written([entry("a", "Apply")], 2, 2) == [entry("a", "Apply")]
 
 
-def test_where_nobody_has_owned_the_replicas_nobody_does_after_a_write() -> None:
+def test_unowned_replicas_stay_unowned_after_a_write() -> None:
     others = entry("o", fieldsV1={"f:spec": {"f:paused": {}}})
     assert written([others], 1, 2) == [others]
     assert written(None, 1, 2) is None
 
 
-def test_replicas_that_become_none_are_nobody_s() -> None:
+def test_removed_replicas_have_no_owner() -> None:
     assert told(written([entry("u")], 2, 0)) == [("u", "Update", "", True, {"f:paused": {}})]
 
 
-def test_an_apply_of_what_is_there_shares_the_replicas() -> None:
+def test_applying_the_current_replicas_shares_ownership() -> None:
     spec, after = applied_to([entry("a", "Apply")], 2, 2)
     assert spec == {"replicas": 2}
     assert told(after) == [
@@ -121,7 +121,7 @@ def test_an_apply_of_what_is_there_shares_the_replicas() -> None:
     ]
 
 
-def test_an_apply_of_something_else_is_a_conflict_in_the_scale_s_words() -> None:
+def test_applying_different_replicas_conflicts_with_scale_field_paths() -> None:
     with pytest.raises(StatusError) as caught:
         applied_to([entry("u"), entry("a", "Apply")], 2, 3)
     assert caught.value.message.split("\n") == [
@@ -132,7 +132,7 @@ def test_an_apply_of_something_else_is_a_conflict_in_the_scale_s_words() -> None
     ]
 
 
-def test_a_forced_apply_takes_the_replicas_from_all() -> None:
+def test_a_forced_apply_takes_the_replicas_from_all_owners() -> None:
     spec, after = applied_to([entry("u"), entry("a", "Apply")], 2, 3, force=True)
     assert spec == {"replicas": 3}
     assert told(after) == [
@@ -142,14 +142,14 @@ def test_a_forced_apply_takes_the_replicas_from_all() -> None:
     ]
 
 
-def test_an_apply_that_says_no_replicas_any_more_gives_them_up() -> None:
+def test_an_apply_without_replicas_gives_up_ownership() -> None:
     mine = entry("s", "Apply", subresource="scale", fieldsV1=REPLICAS, time=None)
     spec, after = applied_to([mine, entry("a", "Apply")], 2, None)
     assert spec == {"replicas": 2}, "another owns them"
     assert after == [entry("a", "Apply")]
 
 
-def test_before_the_first_apply_they_are_an_unnamed_manager_s() -> None:
+def test_a_first_apply_attributes_existing_replicas_to_before_first_apply() -> None:
     _, after = applied_to(None, 2, 2)
     assert told(after) == [
         ("s", "Apply", "scale", False, {"f:replicas": {}}),
@@ -159,7 +159,7 @@ def test_before_the_first_apply_they_are_an_unnamed_manager_s() -> None:
         applied_to(None, 2, 3)
 
 
-def test_a_manager_keeps_the_time_of_its_entry_of_the_same_subresource() -> None:
+def test_a_manager_keeps_the_time_of_its_entry_for_the_subresource() -> None:
     mine = entry("s", "Apply", subresource="scale", fieldsV1={"f:spec": {"f:paused": {}}})
     _, after = applied_to([mine, entry("a", "Apply")], 2, 2)
     assert ("s", "Apply", "scale", True, {"f:replicas": {}}) in told(after)
@@ -168,7 +168,7 @@ def test_a_manager_keeps_the_time_of_its_entry_of_the_same_subresource() -> None
 PATHS = {"x.io/v1": ("f:spec", "f:size"), "x.io/v2": ("f:spec", "f:other"), "x.io/v3": None}
 
 
-def test_of_a_custom_resource_they_stand_where_each_version_says() -> None:
+def test_custom_resource_replicas_follow_the_path_of_each_version() -> None:
     first = entry("a", "Apply", apiVersion="x.io/v1", fieldsV1={"f:spec": {"f:a": {}, "f:size": {}}})
     second = entry("b", "Apply", apiVersion="x.io/v2", fieldsV1={"f:spec": {"f:size": {}}})
     third = entry("c", "Apply", apiVersion="x.io/v3", fieldsV1={"f:spec": {"f:size": {}}})
@@ -184,7 +184,7 @@ def test_of_a_custom_resource_they_stand_where_each_version_says() -> None:
     ]
 
 
-def test_the_scale_of_a_custom_resource_can_be_owned_by_an_apply_but_not_changed() -> None:
+def test_an_apply_can_own_but_not_change_a_custom_resource_scale() -> None:
     held = [entry("a", "Apply", apiVersion="x.io/v1", fieldsV1={"f:spec": {"f:size": {}}})]
     before = with_owners(scale(2), held, PATHS)
     _, after = applied(by("s"), before, scale(2), force=False, is_custom=True)

@@ -26,7 +26,7 @@ from tinykube.server.fields.sets import (
 SPEC: FieldSet = {"f:spec": {".": {}, "f:a": {}, "f:b": {"f:c": {}}}}
 
 
-def test_an_element_belongs_to_a_set_by_a_dot_or_by_having_nothing_below() -> None:
+def test_members_of_a_set_are_leaves_or_marked_with_a_dot() -> None:
     assert is_member(MEMBER)
     assert is_member({".": {}, "f:a": {}})
     assert not is_member({"f:a": {}})
@@ -37,30 +37,30 @@ def test_an_element_belongs_to_a_set_by_a_dot_or_by_having_nothing_below() -> No
     assert not has(SPEC, ())
 
 
-def test_union_keeps_who_belongs_itself() -> None:
+def test_union_keeps_members() -> None:
     assert union({"f:a": {}}, {"f:a": {"f:b": {}}}) == {"f:a": {".": {}, "f:b": {}}}
     assert union({"f:a": {"f:c": {}}}, {"f:a": {"f:b": {}}}) == {"f:a": {"f:c": {}, "f:b": {}}}
     assert union({}, SPEC) is SPEC
 
 
-def test_difference_takes_out_elements_and_leaves_what_is_below_them() -> None:
+def test_difference_removes_elements_but_keeps_their_children() -> None:
     assert difference(SPEC, {"f:spec": {}}) == {"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}
     assert difference(SPEC, {"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}) == {"f:spec": {}}
     assert difference({"f:a": {"f:b": {}}}, {"f:a": {"f:b": {}}}) == {}
 
 
-def test_recursive_difference_takes_out_what_is_below_too() -> None:
+def test_recursive_difference_removes_elements_with_their_children() -> None:
     assert recursive_difference(SPEC, {"f:spec": {}}) == {}
     assert recursive_difference(SPEC, {"f:spec": {"f:b": {}}}) == {"f:spec": {".": {}, "f:a": {}}}
 
 
-def test_intersection_is_what_both_have() -> None:
+def test_intersection_keeps_common_members() -> None:
     assert intersection(SPEC, {"f:spec": {"f:a": {}, "f:x": {}}}) == {"f:spec": {"f:a": {}}}
     assert intersection(SPEC, {"f:spec": {}}) == {"f:spec": {}}
     assert intersection(SPEC, {"f:status": {}}) == {}
 
 
-def test_paths_come_level_by_level_and_in_the_order_of_conflicts() -> None:
+def test_paths_are_listed_level_by_level_in_conflict_order() -> None:
     ports: FieldSet = {'k:{"port":9}': {}, 'k:{"port":80}': {}}
     found = list(paths({"f:z": {}, "f:spec": {".": {}, "f:ports": ports}}))
     assert found == [
@@ -71,11 +71,11 @@ def test_paths_come_level_by_level_and_in_the_order_of_conflicts() -> None:
     ]
 
 
-def test_a_set_of_paths_holds_these_and_no_others() -> None:
+def test_a_set_from_paths_contains_exactly_those_paths() -> None:
     assert from_paths(("f:a",), ("f:a", "f:b")) == {"f:a": {".": {}, "f:b": {}}}
 
 
-def test_keys_and_values_are_written_as_json_that_go_would_write() -> None:
+def test_keys_and_values_are_encoded_as_json_like_in_go() -> None:
     assert key_element((("port", 80), ("protocol", "TCP"))) == 'k:{"port":80,"protocol":"TCP"}'
     assert key_element((("mountPath", "/a&b<c>"),)) == 'k:{"mountPath":"/a\\u0026b\\u003cc\\u003e"}'
     assert value_element("x/a") == 'v:"x/a"'
@@ -83,7 +83,7 @@ def test_keys_and_values_are_written_as_json_that_go_would_write() -> None:
     assert key_element((("a", [1]),)) == 'k:{"a":[1]}'
 
 
-def test_what_a_client_has_written_is_brought_into_one_form() -> None:
+def test_client_supplied_sets_are_normalised() -> None:
     assert canonical_set({"f:a": {".": {}}}) == {"f:a": {}}
     assert canonical_set({"f:a": None}) == {"f:a": {}}
     assert canonical_set({'k:{"b": 1, "a": 2}': {}}) == {'k:{"a":2,"b":1}': {}}
@@ -97,19 +97,19 @@ def test_invalid_path_elements_are_rejected(wrong: str) -> None:
         canonical_set({wrong: {}})
 
 
-def test_fields_that_are_no_object_are_refused() -> None:
+def test_non_object_fields_are_rejected() -> None:
     with pytest.raises(ElementError):
         canonical_set({"f:a": 1})
 
 
-def test_conflicts_tell_a_path_as_people_read_it() -> None:
+def test_paths_are_formatted_for_humans_in_conflicts() -> None:
     path = ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:name")
     assert format_path(path) == '.spec.ports[port=80,protocol="TCP"].name'
     assert format_path(("f:metadata", "f:finalizers", 'v:"x/a"')) == '.metadata.finalizers[="x/a"]'
     assert format_path(("i:3",)) == "[3]"
 
 
-def test_elements_are_sorted_fields_first_and_numbers_by_size() -> None:
+def test_elements_are_sorted_by_type_and_numerically() -> None:
     unsorted = ["i:1", 'v:"a"', "v:10", "v:9", 'k:{"p":10}', 'k:{"p":9}', "f:b", "f:a"]
     assert sorted(unsorted, key=element_order) == [
         "f:a",

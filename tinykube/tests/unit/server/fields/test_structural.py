@@ -46,17 +46,17 @@ def test_a_list_without_a_type_has_one_owner() -> None:
     assert compare(node_of(listed()), {"spec": ["a"]}, {"spec": ["b"]}).modified == {"f:spec": {}}
 
 
-def test_a_set_is_owned_value_by_value() -> None:
+def test_a_set_is_owned_per_value() -> None:
     assert owned(listed(kind="set"), ["a", "b"]) == {'v:"a"': {}, 'v:"b"': {}}
 
 
-def test_a_map_list_is_owned_by_its_keys_and_their_defaults() -> None:
+def test_a_map_list_is_owned_per_key_including_key_defaults() -> None:
     entry = of(name=TEXT, port={"type": "integer", "default": 80}, value=TEXT)
     found = owned(listed(entry, "map", "name", "port"), [{"name": "a", "value": "x"}])
     assert found == {'k:{"name":"a","port":80}': {".": {}, "f:name": {}, "f:value": {}}}
 
 
-def test_an_atomic_object_has_one_owner_and_a_granular_one_has_many() -> None:
+def test_atomic_objects_are_owned_as_a_whole_and_granular_ones_per_field() -> None:
     atomic = {"x-kubernetes-map-type": "atomic"}
     assert owned(of(a=TEXT, b=TEXT), {"a": "1", "b": "2"}) == {"f:a": {}, "f:b": {}}
     assert owned(of(a=TEXT, more={"x-kubernetes-map-type": "granular"}), {"a": "1"}) == {"f:a": {}}
@@ -66,7 +66,7 @@ def test_an_atomic_object_has_one_owner_and_a_granular_one_has_many() -> None:
     assert owned({**free, **atomic}, {"x": "1"}) == {}
 
 
-def test_what_a_schema_says_nothing_of_is_owned_member_by_member() -> None:
+def test_undescribed_values_are_owned_per_member() -> None:
     value = {"a": {"b": 1}, "c": [{"d": 1}]}
     found: FieldSet = {"f:a": {".": {}, "f:b": {}}, "f:c": {}}
     assert owned({"type": "object", **PRESERVE}, value) == found
@@ -76,7 +76,7 @@ def test_what_a_schema_says_nothing_of_is_owned_member_by_member() -> None:
     assert owned(PRESERVE, [1]) == owned(PRESERVE, "x") == owned(PRESERVE, None) == {}
 
 
-def test_unknown_members_are_allowed_below_what_preserves_them_and_not_beside_it() -> None:
+def test_unknown_members_are_allowed_only_where_they_are_preserved() -> None:
     inner = of(a=of(b=TEXT))
     assert problems(node_of(inner), {"spec": {"a": {"x": 1}}}) == [".spec.a.x: field not declared in schema"]
     assert not problems(node_of({**inner, **PRESERVE}), {"spec": {"a": {"x": 1}, "y": []}})
@@ -95,19 +95,19 @@ def test_unknown_members_are_allowed_below_what_preserves_them_and_not_beside_it
         ({"type": "boolean"}, "boolean"),
     ],
 )
-def test_scalars_are_what_their_type_says(schema: dict[str, Any], kind: str) -> None:
+def test_scalar_kinds_follow_the_schema_type(schema: dict[str, Any], kind: str) -> None:
     node = spec_node(schema)
     assert isinstance(node, ScalarNode)
     assert node.kind == kind
 
 
-def test_either_of_two_types_is_any_scalar() -> None:
+def test_int_or_string_accepts_any_scalar() -> None:
     node = node_of(of(a={"x-kubernetes-int-or-string": True}))
     assert not problems(node, {"spec": {"a": 1}}) + problems(node, {"spec": {"a": "1"}})
     assert compare(node, {"spec": {"a": 1}}, {"spec": {"a": "1"}}).modified == {"f:spec": {"f:a": {}}}
 
 
-def test_metadata_is_every_kind_s_whatever_the_schema_says() -> None:
+def test_metadata_is_always_typed_as_object_metadata() -> None:
     named = structural_node(of(metadata=of(name=TEXT)))
     document = {"apiVersion": "v1", "kind": "K", "metadata": {"finalizers": ["a"], "labels": {"x": "y"}}}
     found = field_set(named, document)["f:metadata"]
@@ -115,7 +115,7 @@ def test_metadata_is_every_kind_s_whatever_the_schema_says() -> None:
     assert problems(named, {"metadata": {"foo": 1}}) == [".metadata.foo: field not declared in schema"]
 
 
-def test_an_embedded_resource_has_metadata_of_its_own() -> None:
+def test_embedded_resources_have_typed_metadata() -> None:
     embedded = {**of(spec=TEXT), "x-kubernetes-embedded-resource": True}
     value = {"apiVersion": "v1", "kind": "Pod", "metadata": {"finalizers": ["a"]}, "spec": "x"}
     found = owned(embedded, value)
@@ -124,7 +124,7 @@ def test_an_embedded_resource_has_metadata_of_its_own() -> None:
     assert problems(node_of(embedded), {"spec": {"x": 1}}) == [".spec.x: field not declared in schema"]
 
 
-def test_lists_within_lists_and_entries_that_have_one_owner() -> None:
+def test_nested_lists_and_atomic_list_items_are_owned_correctly() -> None:
     atomic = of(k=TEXT, a=TEXT, more={"x-kubernetes-map-type": "atomic"})
     assert owned(listed(atomic, "map", "k"), [{"k": "1", "a": "2"}]) == {'k:{"k":"1"}': {}}
     inner = listed(of(k=TEXT, l=listed(kind="set")), "map", "k")
@@ -153,7 +153,7 @@ FREE = node_of(PRESERVE)
         ({}, None, True, {}, {}),
     ],
 )
-def test_a_free_value_that_becomes_an_object_or_ceases_to_be_one(
+def test_untyped_values_can_change_between_object_and_scalar(
     old: Any, new: Any, modified: bool, added: Any, removed: Any
 ) -> None:
     found = compare(FREE, {"spec": old}, {"spec": new})
@@ -161,20 +161,20 @@ def test_a_free_value_that_becomes_an_object_or_ceases_to_be_one(
     assert (found.added.get("f:spec", {}), found.removed.get("f:spec", {})) == (added, removed)
 
 
-def test_a_null_that_is_applied_leaves_a_free_object_as_it_is() -> None:
+def test_an_applied_null_leaves_an_untyped_object_unchanged() -> None:
     assert merged(FREE, {"spec": {"a": 1}}, {"spec": None}) == {"spec": {"a": 1}}
     assert merged(FREE, {"spec": [1]}, {"spec": None}) == {"spec": None}
     assert merged(FREE, {"spec": {"a": 1}}, {"spec": "x"}) == {"spec": "x"}
     assert merged(FREE, {"spec": {"a": 1, "b": 1}}, {"spec": {"a": 2}}) == {"spec": {"a": 2, "b": 1}}
 
 
-def test_what_is_taken_out_of_a_free_list_takes_the_list() -> None:
+def test_removing_a_field_from_an_untyped_list_removes_the_list() -> None:
     gone: FieldSet = {"f:spec": {"f:a": {}}}
     assert without(FREE, {"spec": [1]}, gone) == {"spec": None}
     assert without(FREE, {"spec": "x"}, gone) == {"spec": "x"}
 
 
-def test_what_is_owned_follows_a_list_that_has_one_owner_now() -> None:
+def test_ownership_follows_a_list_that_became_atomic() -> None:
     entry = of(k=TEXT, a=TEXT)
     before = owned(listed(entry, "map", "k"), [{"k": "1", "a": "2"}])
     after = node_of(listed(entry, "atomic"))
@@ -182,21 +182,21 @@ def test_what_is_owned_follows_a_list_that_has_one_owner_now() -> None:
     assert reconciled(node_of(listed(entry, "map", "k")), {"f:spec": before}) == {"f:spec": before}
 
 
-def test_what_is_owned_of_an_object_that_nothing_is_known_of_stays_as_it_is() -> None:
+def test_ownership_inside_an_undescribed_atomic_object_is_kept() -> None:
     atomic = {"x-kubernetes-map-type": "atomic"}
     fields: FieldSet = {"f:spec": {"f:a": {}}}
     assert reconciled(node_of({"type": "object", **PRESERVE, **atomic}), fields) == fields
     assert reconciled(node_of(of(a=TEXT, more=atomic)), fields) == {"f:spec": {}}
 
 
-def test_what_is_stored_may_hold_an_entry_twice_and_what_is_applied_may_not() -> None:
+def test_duplicate_set_values_are_tolerated_when_stored_but_rejected_when_applied() -> None:
     node = node_of(listed(kind="set"))
     assert problems(node, {"spec": ["a", "a"]}) == ['.spec: duplicate entries for key [="a"]']
     assert not problems(node, {"spec": ["a", "a"]}, twice=True)
     assert problems(node, {"spec": [{}]}, twice=True)
 
 
-def test_a_node_of_a_list_knows_its_keys_in_order() -> None:
+def test_list_keys_are_sorted_by_name() -> None:
     node = spec_node(listed(of(b=TEXT, a=TEXT), "map", "b", "a"))
     assert isinstance(node, ListNode)
     assert node.element({"b": "1", "a": "2"}) == 'k:{"a":"2","b":"1"}'

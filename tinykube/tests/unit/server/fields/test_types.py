@@ -25,7 +25,7 @@ def service(**spec: Any) -> dict[str, Any]:
     return {"spec": spec}
 
 
-def test_a_list_of_ports_is_owned_entry_by_entry() -> None:
+def test_ports_are_owned_per_entry() -> None:
     assert field_set(SERVICE, service(ports=[{**WEB, "name": "web"}])) == {
         "f:spec": {
             "f:ports": {WEB_KEY: {".": {}, "f:port": {}, "f:protocol": {}, "f:name": {}}},
@@ -33,11 +33,11 @@ def test_a_list_of_ports_is_owned_entry_by_entry() -> None:
     }
 
 
-def test_a_key_that_is_not_given_is_its_default() -> None:
+def test_missing_list_keys_take_their_default() -> None:
     assert set(field_set(SERVICE, service(ports=[{"port": 80}]))["f:spec"]["f:ports"]) == {WEB_KEY}
 
 
-def test_what_is_atomic_is_owned_as_a_whole() -> None:
+def test_atomic_fields_are_owned_as_a_whole() -> None:
     assert field_set(SERVICE, service(selector={"a": "b"})) == {"f:spec": {"f:selector": {}}}
     assert field_set(SLICE, {"endpoints": [{"addresses": ["x"]}], "ports": []}) == {
         "f:endpoints": {},
@@ -45,7 +45,7 @@ def test_what_is_atomic_is_owned_as_a_whole() -> None:
     }
 
 
-def test_free_keys_sets_and_empty_objects_count_themselves() -> None:
+def test_map_keys_set_values_and_empty_objects_are_members() -> None:
     document = {"metadata": {"labels": {"a": "1"}, "finalizers": ["x/a"], "annotations": {}}}
     assert field_set(CONFIG_MAP, document) == {
         "f:metadata": {"f:labels": {"f:a": {}}, "f:finalizers": {'v:"x/a"': {}}, "f:annotations": {}}
@@ -54,12 +54,12 @@ def test_free_keys_sets_and_empty_objects_count_themselves() -> None:
     assert field_set(CONFIG_MAP, {"metadata": {"finalizers": []}}) == {}
 
 
-def test_an_entry_that_is_there_twice_has_no_fields_of_its_own() -> None:
+def test_duplicate_list_entries_have_no_fields_of_their_own() -> None:
     found = field_set(SERVICE, service(ports=[WEB, {**WEB, "name": "x"}]))
     assert found == {"f:spec": {"f:ports": {WEB_KEY: {}}}}
 
 
-def test_of_a_kind_that_is_not_described_objects_are_owned_member_by_member() -> None:
+def test_objects_of_undescribed_kinds_are_owned_per_member() -> None:
     document = {"metadata": {"labels": {"a": "1"}}, "spec": {"size": 1, "list": [{"a": 1}], "in": {"x": {}}}}
     assert field_set(WIDGET, document) == {
         "f:metadata": {"f:labels": {"f:a": {}}},
@@ -78,7 +78,7 @@ def test_added_fields_include_their_descendants() -> None:
     assert not found.modified
 
 
-def test_a_list_that_is_always_written_is_not_new_when_it_gets_its_first_entry() -> None:
+def test_a_required_list_is_not_reported_as_added_with_its_first_entry() -> None:
     found = compare(
         POD, empty("", "v1", "Pod"), {**empty("", "v1", "Pod"), "spec": {"containers": [{"name": "c"}]}}
     )
@@ -98,11 +98,11 @@ def test_modified_added_and_removed_fields_are_distinguished() -> None:
     assert found.without({"f:spec": {}}).is_same
 
 
-def test_nothing_and_an_empty_list_differ_as_a_whole() -> None:
+def test_null_and_an_empty_atomic_list_differ() -> None:
     assert compare(SLICE, {"endpoints": None}, {"endpoints": []}).modified == {"f:endpoints": {}}
 
 
-def test_entries_that_are_twice_are_compared_as_one() -> None:
+def test_duplicate_entries_are_compared_as_one() -> None:
     twice = service(ports=[WEB, {**WEB, "name": "x"}])
     once = service(ports=[WEB])
     assert compare(SERVICE, once, twice).added == {"f:spec": {"f:ports": {WEB_KEY: {}}}}
@@ -111,11 +111,11 @@ def test_entries_that_are_twice_are_compared_as_one() -> None:
     assert compare(SERVICE, twice, other).modified == {"f:spec": {"f:ports": {WEB_KEY: {}}}}
 
 
-def test_an_empty_value_has_nothing_below() -> None:
+def test_an_empty_object_has_no_fields() -> None:
     assert everything(SERVICE, {}) == {}
 
 
-def test_an_apply_is_merged_entry_by_entry() -> None:
+def test_an_apply_is_merged_per_list_entry() -> None:
     live = service(ports=[{**WEB, "name": "web"}, {"port": 81, "protocol": "TCP"}], type="ClusterIP")
     result = merged(SERVICE, live, service(ports=[{"port": 80, "targetPort": 8080}, {"port": 82}]))
     assert result["spec"]["type"] == "ClusterIP"
@@ -126,7 +126,7 @@ def test_an_apply_is_merged_entry_by_entry() -> None:
     ]
 
 
-def test_an_entry_that_is_there_twice_is_replaced_by_the_applied_one() -> None:
+def test_duplicate_live_entries_are_replaced_by_the_applied_one() -> None:
     live = service(ports=[{**WEB, "name": "a"}, {**WEB, "name": "b"}])
     assert merged(SERVICE, live, service(ports=[{**WEB, "targetPort": 1}])) == service(
         ports=[{**WEB, "targetPort": 1}]
@@ -143,7 +143,7 @@ def test_an_entry_that_is_there_twice_is_replaced_by_the_applied_one() -> None:
         ("abcd", "dxa", "bcdxa"),
     ],
 )
-def test_the_order_is_that_of_the_apply_and_where_it_has_no_say_the_live_one(
+def test_merged_lists_follow_the_applied_order_and_otherwise_the_live_order(
     live: str, applied: str, result: str
 ) -> None:
     def finalizers(names: str) -> dict[str, Any]:
@@ -153,18 +153,18 @@ def test_the_order_is_that_of_the_apply_and_where_it_has_no_say_the_live_one(
     assert found == finalizers(result)
 
 
-def test_what_is_atomic_is_replaced() -> None:
+def test_atomic_values_are_replaced() -> None:
     result = merged(SERVICE, service(selector={"a": "b"}), service(selector={"c": "d"}))
     assert result == service(selector={"c": "d"})
 
 
-def test_null_takes_the_place_of_a_value_and_says_nothing_to_a_map() -> None:
+def test_an_applied_null_replaces_a_map_value_but_leaves_a_map_unchanged() -> None:
     live = {"data": {"x": "1", "y": "2"}}
     assert merged(CONFIG_MAP, live, {"data": {"x": None}}) == {"data": {"x": None, "y": "2"}}
     assert merged(CONFIG_MAP, live, {"data": None}) == live
 
 
-def test_fields_are_taken_out_and_what_is_left_empty_becomes_null() -> None:
+def test_removed_fields_leave_null_in_place_of_an_empty_list() -> None:
     document = service(ports=[{**WEB, "name": "web"}], type="ClusterIP")
     assert without(SERVICE, document, {"f:spec": {"f:ports": {WEB_KEY: {"f:name": {}}}}}) == service(
         ports=[WEB], type="ClusterIP"
@@ -174,19 +174,19 @@ def test_fields_are_taken_out_and_what_is_left_empty_becomes_null() -> None:
     )
 
 
-def test_named_fields_belong_to_a_set_where_something_below_them_does() -> None:
+def test_named_ancestors_of_members_are_added_to_the_set() -> None:
     fields: FieldSet = {"f:spec": {"f:ports": {WEB_KEY: {"f:name": {}}}}}
     assert with_named(SERVICE, fields) == {"f:spec": {".": {}, "f:ports": {".": {}, WEB_KEY: {"f:name": {}}}}}
 
 
-def test_parts_of_what_has_one_owner_stand_for_the_whole() -> None:
+def test_partial_ownership_of_an_atomic_field_becomes_ownership_of_the_whole() -> None:
     assert reconciled(SLICE, {"f:endpoints": {"f:x": {}}, "f:metadata": {"f:labels": {"f:a": {}}}}) == {
         "f:endpoints": {},
         "f:metadata": {"f:labels": {"f:a": {}}},
     }
 
 
-def test_doors_leave_alone_what_is_not_theirs() -> None:
+def test_each_subresource_resets_the_fields_that_it_cannot_write() -> None:
     assert version_of("", "v1", "Service", "", True).reset == {"f:status": {}}
     assert version_of("", "v1", "Service", "status", True).reset == {"f:spec": {}}
     assert version_of("", "v1", "ConfigMap", "", False).reset == {}
@@ -212,9 +212,7 @@ def test_doors_leave_alone_what_is_not_theirs() -> None:
         ({"metadata": {"finalizers": [{}]}}, ".metadata.finalizers: element 0: associative list without keys has an element that's a map type"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_its_type_is_told_in_the_words_of_the_real_server(
-    document: dict[str, Any], told: str
-) -> None:
+def test_type_errors_have_the_messages_of_kube_apiserver(document: dict[str, Any], told: str) -> None:
     assert problem_text(problems(SERVICE, document)) == told
 
 
@@ -224,12 +222,12 @@ def test_all_errors_are_reported() -> None:
     assert len(found) == 2
 
 
-def test_a_kind_that_is_not_described_takes_anything_but_wrong_metadata() -> None:
+def test_undescribed_kinds_accept_anything_except_invalid_metadata() -> None:
     assert not problems(WIDGET, {"spec": {"a": [1, None]}, "foo": 1})
     assert problems(WIDGET, {"metadata": {"labels": 1}}) == [".metadata.labels: expected map, got &{1}"]
 
 
-def test_an_entry_without_keys_is_no_entry() -> None:
+def test_list_entries_without_keys_are_rejected() -> None:
     node = ListNode(MapNode(), is_atomic=False, keys=("b", "a"))
     with pytest.raises(EntryError, match=r'omits all key fields \["b" "a"\]'):
         node.element({"c": 1})

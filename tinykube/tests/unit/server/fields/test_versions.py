@@ -84,20 +84,20 @@ def applied(
     return stored(made, entries)
 
 
-def test_who_has_written_in_another_version_stays_an_owner() -> None:
+def test_writers_of_another_version_remain_owners() -> None:
     live = created("m1", thing(a="x", l=["p"]))
     live = written(live, {"a": "y", "l": ["p"]}, "m2", "v3")
     assert owners(live) == {"m1 v1": {"f:spec": {".": {}, "f:l": {}}}, "m2 v3": {"f:spec": {"f:a": {}}}}
 
 
-def test_a_conflict_is_told_in_the_words_of_the_version_that_it_is_with() -> None:
+def test_a_conflict_uses_the_field_paths_of_the_conflicting_version() -> None:
     live = created("m1", thing(a="x", l=["p"]))
     with pytest.raises(StatusError) as caught:
         applied(live, thing("v2", l=["q"]), "m2", "v2")
     assert caught.value.message == 'Apply failed with 1 conflict: conflict with "m1" using x.io/v1: .spec.l'
 
 
-def test_an_apply_in_another_version_takes_the_place_of_the_one_before() -> None:
+def test_an_apply_in_another_version_replaces_the_previous_apply() -> None:
     live = created("m0", thing(l=["p"]), "v2")
     live = applied(live, thing("v2", l=["q"], a="x"), "m1", "v2")
     assert live["spec"]["l"] == ["p", "q"]
@@ -106,14 +106,14 @@ def test_an_apply_in_another_version_takes_the_place_of_the_one_before() -> None
     assert owners(live)["m1 v4"] == {"f:spec": {"f:a": {}}}
 
 
-def test_what_has_one_owner_in_a_version_s_words_is_not_pruned_in_parts() -> None:
+def test_fields_that_are_atomic_in_the_applied_version_are_not_partly_pruned() -> None:
     live = created("m0", thing(l=["p"]), "v2")
     live = applied(live, thing("v2", l=["q"], a="x"), "m1", "v2")
     live = applied(live, thing("v3", a="x"), "m1", "v3")
     assert live["spec"]["l"] == ["p", "q"]
 
 
-def test_what_another_owns_in_its_own_words_is_not_pruned() -> None:
+def test_fields_owned_by_another_manager_in_another_version_are_not_pruned() -> None:
     live = created("m0", thing("v2", l=["p"]), "v2")
     live = applied(live, thing(l=["p"]), "m1", "v1")
     live = applied(live, thing(a="x"), "m1", "v1")
@@ -137,7 +137,7 @@ def test_an_apply_fails_if_a_version_no_longer_exists() -> None:
     )
 
 
-def test_an_apply_fails_where_a_manager_s_version_cannot_hold_the_object() -> None:
+def test_an_apply_fails_if_the_version_of_a_manager_cannot_represent_the_object() -> None:
     live = created("m2", thing("v2", a="x"), "v2")
     live = {**live, "spec": {"a": "x", "only1": "y"}}
     with pytest.raises(StatusError) as caught:
@@ -145,7 +145,7 @@ def test_an_apply_fails_where_a_manager_s_version_cannot_hold_the_object() -> No
     assert (caught.value.code, caught.value.message) == (500, ".spec.only1: field not declared in schema")
 
 
-def test_an_apply_that_another_version_could_not_hold_fails_and_says_at_what() -> None:
+def test_an_apply_that_another_version_cannot_represent_fails_with_the_field() -> None:
     live = created("m2", thing("v2", a="x"), "v2")
     with pytest.raises(StatusError) as caught:
         applied(live, thing(only1="y"), "m1", "v1")
@@ -160,19 +160,19 @@ def test_an_apply_that_another_version_could_not_hold_fails_and_says_at_what() -
     )
 
 
-def test_an_object_that_does_not_fit_its_types_has_no_owners() -> None:
+def test_an_object_with_invalid_types_has_no_owners() -> None:
     live = created("m1", thing("v2", a="x"), "v2")
     assert owners(written(live, {"a": "x", "l": [None]}, "m2", "v2")) == {}
     assert owners(written(live, {"a": "x", "l": ["p", "p"]}, "m2", "v2")) != {}, "twice is no matter"
 
 
-def test_an_object_of_the_wrong_types_has_no_owners_before_and_after_they_are_right() -> None:
+def test_an_object_with_wrong_types_stays_unowned_after_the_types_are_corrected() -> None:
     live = created("m1", thing("v2", a="x"), "v2")
     assert owners(written(live, {"a": 1}, "m2", "v2")) == {}
     assert owners(written({**live, "spec": {"a": 1}}, {"a": "x"}, "m2", "v2")) == {}
 
 
-def test_a_manager_that_is_told_of_twice_is_its_later_entry_from_the_next_write_on() -> None:
+def test_duplicate_entries_of_a_manager_are_reduced_to_the_later_one() -> None:
     live = created("m1", thing(a="x"))
     (entry,) = live["metadata"]["managedFields"]
     earlier = {name: value for name, value in entry.items() if name != "time"}
@@ -182,7 +182,7 @@ def test_a_manager_that_is_told_of_twice_is_its_later_entry_from_the_next_write_
     assert same == [entry]
 
 
-def test_a_live_object_that_does_not_fit_cannot_be_applied_to() -> None:
+def test_an_apply_to_a_live_object_with_invalid_types_fails() -> None:
     live = created("m1", thing("v2", a="x"), "v2")
     live["spec"]["l"] = [None]
     with pytest.raises(StatusError) as caught:
@@ -196,7 +196,7 @@ def test_a_live_object_that_does_not_fit_cannot_be_applied_to() -> None:
     assert caught.value.message.startswith("failed to create manager for existing fields: ")
 
 
-def test_entries_follow_a_list_that_has_one_owner_now_at_the_next_write() -> None:
+def test_ownership_follows_a_list_that_became_atomic_at_the_next_write() -> None:
     live = created("m1", thing("v2", l=["p"]), "v2")
     assert owners(live)["m1 v2"]["f:spec"]["f:l"] == {".": {}, 'v:"p"': {}}
     whole = CustomTypes("x.io", {"v2": version(schema("atomic"))})
@@ -204,7 +204,7 @@ def test_entries_follow_a_list_that_has_one_owner_now_at_the_next_write() -> Non
     assert owners(live) == {"m1 v2": {"f:spec": {".": {}, "f:l": {}}}, "m2 v2": {"f:spec": {"f:a": {}}}}
 
 
-def test_the_subresource_of_the_status_leaves_the_rest_alone_in_the_words_of_all() -> None:
+def test_status_writes_reset_other_fields_in_all_versions() -> None:
     about = TYPES.own("status", "x.io/v1")
     assert about.reset == {"f:spec": {}, "f:metadata": {}}
     other = TYPES.known("status", "x.io/v1", "x.io/v2")
@@ -212,7 +212,7 @@ def test_the_subresource_of_the_status_leaves_the_rest_alone_in_the_words_of_all
     assert other.reset == about.reset
 
 
-def test_the_object_itself_is_written_past_the_status_in_its_own_version_s_words_alone() -> None:
+def test_object_writes_reset_the_status_only_in_their_own_version() -> None:
     assert TYPES.own("", "x.io/v1").reset == {"f:status": {}}
     other = TYPES.known("", "x.io/v1", "x.io/v2")
     assert other is not None
@@ -222,7 +222,7 @@ def test_the_object_itself_is_written_past_the_status_in_its_own_version_s_words
     assert without.own("status", "x.io/v1").reset == {}
 
 
-def test_a_schema_is_read_once_and_only_where_somebody_writes_in_its_version() -> None:
+def test_each_schema_is_parsed_once_and_only_when_needed() -> None:
     types = CustomTypes("x.io", {"v1": version(schema("set")), "v2": version({"type": 3})})
     assert types.own("", "x.io/v1").node is types.own("status", "x.io/v1").node
     assert types.known("", "x.io/v1", "x.io/v9") is None
@@ -230,7 +230,7 @@ def test_a_schema_is_read_once_and_only_where_somebody_writes_in_its_version() -
         types.own("", "x.io/v9")
 
 
-def test_entries_that_a_client_brings_are_kept_in_whatever_version_there_is() -> None:
+def test_client_supplied_entries_of_any_version_of_the_kind_are_kept() -> None:
     document = thing(a="x", l=["p"])
     given = {"manager": "g", "operation": "Update", "apiVersion": "x.io/v2", "fieldsType": "FieldsV1"}
     entry = {**given, "fieldsV1": {"f:spec": {"f:z": {}}}}

@@ -40,7 +40,7 @@ async def leave(writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("sent", ["", "GET /api HTTP/1.1\r\nHo", f"{GET}\r\n", f"{GET}\r\n{GET}"])
-async def test_a_connection_without_a_whole_request_is_closed_in_time(sent: str) -> None:
+async def test_a_connection_without_a_complete_request_is_closed_in_time(sent: str) -> None:
     async with a_server(connections=SHORT) as api:
         reader, writer = await connect(api)
         writer.write(sent.encode())
@@ -49,7 +49,7 @@ async def test_a_connection_without_a_whole_request_is_closed_in_time(sent: str)
         assert (await api("GET", "/api/v1/namespaces")).code == 200
 
 
-async def test_a_body_that_does_not_arrive_is_rejected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_incomplete_body_is_rejected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "_BODY_SECONDS", 0.3)
     async with a_server() as api:
         reader, writer = await connect(api)
@@ -60,7 +60,7 @@ async def test_a_body_that_does_not_arrive_is_rejected_in_time(monkeypatch: pyte
         writer.close()
 
 
-async def test_a_watch_that_says_nothing_for_long_is_kept() -> None:
+async def test_an_idle_watch_is_kept_open() -> None:
     async with a_server(connections=SHORT) as api:
         reader, writer = await connect(api)
         writer.write(GET.replace("namespaces", "namespaces?watch=1").encode() + b"\r\n")
@@ -72,7 +72,7 @@ async def test_a_watch_that_says_nothing_for_long_is_kept() -> None:
         writer.close()
 
 
-async def test_a_client_that_does_not_read_is_dropped_in_time() -> None:
+async def test_a_client_that_does_not_read_is_disconnected_in_time() -> None:
     async with a_server(connections=ConnectionLimits(write_seconds=0.4)) as api:
         for number in range(12):
             body = {"metadata": {"name": f"c{number}"}, "data": {"a": "x" * 900_000}}
@@ -107,7 +107,7 @@ async def test_connections_beyond_the_limit_are_rejected_and_others_are_served()
             writer.close()
 
 
-async def test_silent_connections_give_way_to_those_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_connections_are_closed_in_favour_of_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times as many bare connections as there may be: each request on a new connection is answered all the same."""
     monkeypatch.setattr(connections, "_IDLE_LOOK_SECONDS", 0.0)
     limits = ConnectionLimits(max_connections=4, safe_seconds=0.0)
@@ -126,7 +126,7 @@ async def test_silent_connections_give_way_to_those_that_come(monkeypatch: pytes
             await leave(writer)
 
 
-async def test_a_connection_in_use_is_kept_although_no_check_coincides_with_a_request() -> None:
+async def test_an_active_connection_is_kept_even_if_no_check_coincides_with_a_request() -> None:
     async def respond(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response()
 
@@ -165,7 +165,7 @@ class _Stalled:
         self.is_aborted = True
 
 
-async def test_of_many_clients_that_do_not_read_the_longest_unread_are_closed() -> None:
+async def test_of_too_many_stalled_clients_the_longest_stalled_are_disconnected() -> None:
     async def unused(_: web.BaseRequest) -> web.StreamResponse:
         raise AssertionError
 

@@ -67,7 +67,7 @@ def event(answer: http.client.HTTPResponse) -> tuple[str, str]:
     return line["type"], line["object"].get("metadata", {}).get("name", "")
 
 
-def test_a_refusal_has_the_status_and_the_retry_time_and_nothing_is_done(
+def test_an_injected_rejection_has_status_and_retry_time_and_changes_nothing(
     api_server: ThreadApiServer, wire: Wire
 ) -> None:
     rule = api_server.faults.refuse(429, retry_after_seconds=7, verb="create", times=1)
@@ -80,7 +80,7 @@ def test_a_refusal_has_the_status_and_the_retry_time_and_nothing_is_done(
 
 
 @pytest.mark.parametrize(("code", "reason"), [(409, "Conflict"), (410, "Expired"), (504, "Timeout")])
-def test_each_refusal_is_a_status_of_its_reason(
+def test_an_injected_rejection_has_the_reason_of_its_code(
     api_server: ThreadApiServer, wire: Wire, code: int, reason: str
 ) -> None:
     with api_server.faults.refuse(code):
@@ -88,33 +88,35 @@ def test_each_refusal_is_a_status_of_its_reason(
     assert (got, status["kind"], status["reason"]) == (code, "Status", reason)
 
 
-def test_a_lost_request_was_not_acted_on(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_lost_request_is_not_executed(api_server: ThreadApiServer, wire: Wire) -> None:
     with api_server.faults.lose_request(verb="create"), pytest.raises(LOST):
         wire.send("POST", MAPS, config_map("a"))
     assert api_server.list_all("v1", "ConfigMap") == []
 
 
-def test_a_lost_answer_was_acted_on(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_request_whose_response_is_lost_is_executed(api_server: ThreadApiServer, wire: Wire) -> None:
     with api_server.faults.lose_answer(verb="create"), pytest.raises(LOST):
         wire.send("POST", MAPS, config_map("a"))
     assert [one["metadata"]["name"] for one in api_server.list_all("v1", "ConfigMap")] == ["a"]
 
 
-def test_a_slow_answer_comes_after_its_delay(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_delayed_response_arrives_after_its_delay(api_server: ThreadApiServer, wire: Wire) -> None:
     began = time.perf_counter()
     with api_server.faults.delay(0.3, verb="list"):
         assert wire.send("GET", MAPS)[0] == 200
     assert time.perf_counter() - began >= 0.3
 
 
-def test_a_hanging_request_is_never_answered(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_hanging_request_gets_no_response(api_server: ThreadApiServer, wire: Wire) -> None:
     with api_server.faults.hang(), contextlib.closing(wire.open(0.3)) as connection:
         connection.request("GET", MAPS, headers={"Authorization": f"Bearer {api_server.token}"})
         with pytest.raises(TimeoutError):
             connection.getresponse()
 
 
-def test_stale_reads_answer_as_of_the_moment_they_began(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_stale_reads_return_the_state_at_the_start_of_the_fault(
+    api_server: ThreadApiServer, wire: Wire
+) -> None:
     api_server.apply(config_map("old"))
     with api_server.faults.stale_reads(user_agent=""):
         api_server.apply({**config_map("old"), "data": {"a": "b"}})
@@ -126,7 +128,7 @@ def test_stale_reads_answer_as_of_the_moment_they_began(api_server: ThreadApiSer
     assert [one["metadata"]["name"] for one in wire.send("GET", MAPS)[1]["items"]] == ["new", "old"]
 
 
-def test_a_dropped_watch_breaks_after_its_events(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_dropped_watch_is_cut_after_its_events(api_server: ThreadApiServer, wire: Wire) -> None:
     api_server.apply(config_map("a"), config_map("b"), config_map("c"))
     with api_server.faults.drop_watch(after_events=2, times=1), wire.watch() as answer:
         assert [event(answer), event(answer)] == [("ADDED", "a"), ("ADDED", "b")]
@@ -150,7 +152,7 @@ def test_an_expired_watch_ends_with_an_error_event(api_server: ThreadApiServer, 
         assert answer.read() == b""
 
 
-def test_a_stalled_watch_stays_open_and_says_nothing_more(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_stalled_watch_stays_open_without_further_events(api_server: ThreadApiServer, wire: Wire) -> None:
     api_server.apply(config_map("a"))
     with api_server.faults.stall_watch(after_events=1), wire.watch(timeout_seconds=0.5) as answer:
         assert event(answer) == ("ADDED", "a")
@@ -159,7 +161,7 @@ def test_a_stalled_watch_stays_open_and_says_nothing_more(api_server: ThreadApiS
             answer.readline()
 
 
-def test_a_stalled_watch_is_dropped_after_its_time(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_stalled_watch_is_dropped_after_its_timeout(api_server: ThreadApiServer, wire: Wire) -> None:
     with api_server.faults.stall_watch(seconds=0.2), wire.watch() as answer, pytest.raises(LOST):
         answer.read()
 
@@ -175,13 +177,13 @@ def test_a_server_with_a_stalled_watch_stops_immediately(api_server: ThreadApiSe
         assert answer.read() == b""
 
 
-def test_duplicated_events_come_twice(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_duplicated_events_are_sent_twice(api_server: ThreadApiServer, wire: Wire) -> None:
     with api_server.faults.duplicate_events(), wire.watch("&resourceVersion=1") as answer:
         api_server.apply(config_map("a"))
         assert [event(answer), event(answer)] == [("ADDED", "a"), ("ADDED", "a")]
 
 
-def test_a_rule_meets_only_what_its_scope_names(api_server: ThreadApiServer, wire: Wire) -> None:
+def test_a_rule_affects_only_requests_in_its_scope(api_server: ThreadApiServer, wire: Wire) -> None:
     api_server.apply(config_map("a"), config_map("b"))
     api_server.faults.refuse(500, verb="get", resource="configmaps", name="b", skip=1, times=1)
     codes = [wire.send("GET", f"{MAPS}/{name}")[0] for name in ("a", "b", "b", "b")]
@@ -203,7 +205,7 @@ def test_the_same_seed_gives_the_same_faults(api_server: ThreadApiServer, wire: 
     assert outcomes() == first
 
 
-def test_a_bad_rule_is_refused() -> None:
+def test_an_invalid_rule_is_rejected() -> None:
     from tinykube import Faults
 
     with pytest.raises(ValueError, match="unknown verb 'peek'"):
@@ -214,7 +216,7 @@ def test_a_bad_rule_is_refused() -> None:
         Faults().lose_answer(rate=2.0)
 
 
-def test_the_options_know_every_fault() -> None:
+def test_the_command_line_option_knows_every_fault() -> None:
     from tinykube.cli.fault_options import NAMES
 
     assert NAMES == FAULT_NAMES

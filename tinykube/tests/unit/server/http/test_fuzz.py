@@ -155,7 +155,7 @@ def aiohttp_url(api: ServedApi, where: str) -> Any:
 
 
 @pytest.mark.slow
-async def test_nothing_that_is_sent_is_answered_with_an_error_of_the_servers_own(
+async def test_random_requests_never_cause_an_internal_error(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tinykube.server.verbs.read._FRESHNESS_SECONDS", 0.0)
@@ -185,7 +185,7 @@ async def test_nothing_that_is_sent_is_answered_with_an_error_of_the_servers_own
         b"GET /%ff%00 HTTP/1.1\r\nHost: a\r\n\r\n",
     ],
 )
-async def test_malformed_http_is_rejected_and_the_server_continues(sent: bytes) -> None:
+async def test_malformed_http_is_rejected_and_the_server_keeps_serving(sent: bytes) -> None:
     async with a_server() as api:
         import ssl
 

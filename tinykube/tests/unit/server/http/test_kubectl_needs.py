@@ -8,7 +8,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 GNOSTIC = "application/com.github.proto-openapi.spec.v2{}v1.0+protobuf"
 
 
-async def test_a_scale_has_a_table_of_its_own() -> None:
+async def test_a_scale_can_be_requested_as_a_table() -> None:
     async with a_server() as api:
         await a_deployment(api)
         table = (await api("GET", f"{DEPLOYMENT}/web/scale", Accept=TABLE)).json()
@@ -23,7 +23,7 @@ async def test_a_scale_has_a_table_of_its_own() -> None:
         assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-async def test_openapi_v2_describes_all_groups_as_json_and_is_kept_by_its_tag() -> None:
+async def test_openapi_v2_describes_all_groups_as_json_and_supports_etags() -> None:
     async with a_server() as api:
         answer = await api("GET", "/openapi/v2")
         assert (answer.code, answer.json()["swagger"]) == (200, "2.0")
@@ -33,7 +33,7 @@ async def test_openapi_v2_describes_all_groups_as_json_and_is_kept_by_its_tag() 
 
 
 @pytest.mark.parametrize("separator", [".", "@"])
-async def test_openapi_v2_is_protobuf_under_a_name_that_go_can_parse(separator: str) -> None:
+async def test_openapi_v2_protobuf_has_a_content_type_that_go_can_parse(separator: str) -> None:
     async with a_server() as api:
         answer = await api("GET", "/openapi/v2", Accept=GNOSTIC.format(separator) + ",application/json")
         assert answer.code == 200
@@ -49,7 +49,7 @@ async def test_openapi_v2_is_protobuf_under_a_name_that_go_can_parse(separator: 
         assert (again.code, again.body) == (304, b"")
 
 
-async def test_who_i_am_is_answered_with_the_time() -> None:
+async def test_a_self_subject_review_has_user_groups_and_a_creation_time() -> None:
     async with a_server() as api:
         answer = await api("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert answer.code == 201

@@ -18,7 +18,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 LETTERS = "abcdefgh"
 
 
-async def test_a_list_of_many_megabytes_comes_whole_and_the_connection_goes_on() -> None:
+async def test_a_list_of_several_megabytes_is_complete_and_the_connection_is_reusable() -> None:
     async with a_server() as api:
         for letter in LETTERS:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": letter}}
@@ -32,7 +32,7 @@ async def test_a_list_of_many_megabytes_comes_whole_and_the_connection_goes_on()
         assert (await api("GET", f"{MAPS}/a")).code == 200
 
 
-async def test_a_client_that_leaves_in_the_middle_harms_nobody() -> None:
+async def test_a_client_that_disconnects_mid_response_does_not_affect_others() -> None:
     async with a_server() as api:
         for letter in LETTERS:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": letter}}
@@ -61,14 +61,14 @@ def a_page(count: int, size: int) -> Page:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_the_announced_size_of_a_list_is_that_of_its_texts(count: int) -> None:
+def test_the_content_length_of_a_list_matches_its_body(count: int) -> None:
     texts, size = plain_texts(CONFIG_MAPS, a_page(count, 10))
     body = b"".join(texts)
     assert len(body) == size
     assert len(json.loads(body)["items"]) == count
 
 
-def test_a_list_that_nobody_reads_makes_one_piece_at_a_time() -> None:
+def test_an_unread_list_is_encoded_incrementally() -> None:
     texts, _ = plain_texts(CONFIG_MAPS, a_page(100, 100_000))
     pieces = in_slices(texts)
     first = next(pieces)
@@ -76,7 +76,7 @@ def test_a_list_that_nobody_reads_makes_one_piece_at_a_time() -> None:
     assert sum(len(piece) for piece in pieces) > 9_000_000
 
 
-def test_answers_that_wait_for_their_clients_are_bounded_in_total() -> None:
+def test_the_total_size_of_unsent_responses_is_bounded() -> None:
     budget = AnswerBudget(100)
     first = budget.reserve(500)  # alone it may be larger
     with pytest.raises(StatusError) as told:
@@ -89,7 +89,7 @@ def test_answers_that_wait_for_their_clients_are_bounded_in_total() -> None:
     assert budget.used_bytes == 0
 
 
-async def test_a_client_that_leaves_a_watch_unread_puts_nothing_into_the_log(
+async def test_a_client_that_abandons_a_watch_causes_no_log_messages(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with a_server() as api:

@@ -59,7 +59,7 @@ def body(response: web.StreamResponse) -> bytes:
 
 
 @pytest.mark.parametrize(("path", "accept"), [(V2, "*/*"), (V2, GNOSTIC), (APPS, "*/*"), ("", "*/*")])
-def test_a_document_is_packed_for_those_who_take_it_so_and_the_same_for_all(path: str, accept: str) -> None:
+def test_documents_are_compressed_only_on_request_with_equal_content(path: str, accept: str) -> None:
     openapi = OpenApi(builtin_registry(), TypeOpenApi())
     plain = ask(openapi, path, Accept=accept)
     packed = ask(openapi, path, Accept=accept, Accept_Encoding="br, gzip")
@@ -80,12 +80,12 @@ def test_a_client_with_a_cached_document_gets_304(path: str, accept: str) -> Non
     assert ask(openapi, path, Accept=accept, If_None_Match='"other"').status == 200
 
 
-def test_json_and_protobuf_have_tags_of_their_own() -> None:
+def test_json_and_protobuf_have_different_etags() -> None:
     openapi = OpenApi(builtin_registry(), TypeOpenApi())
     assert ask(openapi, V2).headers["Etag"] != ask(openapi, V2, Accept=GNOSTIC).headers["Etag"]
 
 
-def test_a_document_is_made_once_until_the_registry_changes() -> None:
+def test_documents_are_built_once_until_the_registry_changes() -> None:
     registry, source = builtin_registry(), Counting()
     openapi, groups = OpenApi(registry, source), len(registry.versions())
     for _ in range(2):
@@ -112,11 +112,11 @@ def test_a_document_is_made_once_until_the_registry_changes() -> None:
         ("x-gzipped", False),
     ],
 )
-def test_a_document_is_packed_where_gzip_has_a_weight(header: str, packed: bool) -> None:
+def test_gzip_is_used_only_where_accepted_with_a_positive_weight(header: str, packed: bool) -> None:
     assert takes_gzip(header) == packed
 
 
-async def test_a_packed_document_is_read_by_a_client_that_unpacks_by_itself() -> None:
+async def test_a_compressed_document_is_decompressed_transparently_by_a_client() -> None:
     async with a_server() as api:
         plain = await api("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "identity"})
         packed = await api("GET", "/openapi/v3/apis/apps/v1", **{"Accept-Encoding": "gzip"})

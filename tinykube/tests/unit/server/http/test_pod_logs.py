@@ -41,7 +41,7 @@ RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     ("query", "ages"),
     [("", [100, 20, 5]), ("?tailLines=1", [5]), ("?tailLines=0", []), ("?sinceSeconds=60", [20, 5])],
 )
-async def test_a_log_is_cut_as_it_is_asked_for(query: str, ages: list[int]) -> None:
+async def test_log_options_select_the_lines(query: str, ages: list[int]) -> None:
     async with a_server(pod_logs=three_lines) as api:
         await run_pod(api, state=RUNNING)
         answer = await api("GET", LOG + query)
@@ -49,7 +49,7 @@ async def test_a_log_is_cut_as_it_is_asked_for(query: str, ages: list[int]) -> N
     assert answer.body.decode().splitlines() == [f"c this run, {age} s ago" for age in ages]
 
 
-async def test_the_last_run_of_a_container_that_never_ended_is_refused() -> None:
+async def test_the_previous_log_of_a_container_that_never_terminated_is_rejected() -> None:
     async with a_server(pod_logs=three_lines) as api:
         await run_pod(api, state=RUNNING)
         answer = await api("GET", LOG + "?previous=true")
@@ -61,14 +61,14 @@ async def test_the_last_run_of_a_container_that_never_ended_is_refused() -> None
         assert (answer.code, answer.json()["message"]) == (400, "container other is not valid for pod p")
 
 
-async def test_a_container_that_waits_has_no_log_yet() -> None:
+async def test_a_waiting_container_has_no_log_yet() -> None:
     async with a_server(pod_logs=three_lines) as api:
         await run_pod(api, state={"waiting": {"reason": "ContainerCreating"}})
         answer = await api("GET", LOG)
     assert answer.json()["message"] == 'container "c" in pod "p" is waiting to start: ContainerCreating'
 
 
-async def test_without_a_log_source_there_are_no_logs() -> None:
+async def test_logs_are_not_found_without_a_log_source() -> None:
     async with a_server() as api:
         await run_pod(api, state=RUNNING)
         assert (await api("GET", LOG)).code == 404

@@ -38,7 +38,7 @@ async def all_open(opened: asyncio.Semaphore, count: int) -> None:
         await opened.acquire()
 
 
-async def test_each_of_many_watchers_gets_every_change_once_and_in_order() -> None:
+async def test_each_of_many_watchers_gets_every_matching_event_once_and_in_order() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, asyncio.TaskGroup() as group:
         told = [
@@ -53,7 +53,7 @@ async def test_each_of_many_watchers_gets_every_change_once_and_in_order() -> No
             assert await task == (selected if number % 2 else everything)
 
 
-async def test_watchers_that_leave_in_between_take_nothing_from_those_who_stay() -> None:
+async def test_watchers_that_disconnect_do_not_affect_those_that_stay() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, asyncio.TaskGroup() as group:
         short = [group.create_task(names_told(api, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
@@ -65,7 +65,7 @@ async def test_watchers_that_leave_in_between_take_nothing_from_those_who_stay()
         assert {tuple(await task) for task in long} == {("m0", "m1", "m2", "m3")}
 
 
-async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
+async def test_a_slow_reader_gets_all_events_and_delays_nobody() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, api.session.get(f"{MAPS}?watch=1") as late:
         async with asyncio.TaskGroup() as group:
@@ -79,14 +79,14 @@ async def test_a_client_that_reads_late_gets_all_and_holds_up_nobody() -> None:
         assert [line["object"]["metadata"]["name"] for line in lines] == names
 
 
-def test_a_server_that_is_short_of_cpu_writes_less_often_and_six_times_a_second_at_least() -> None:
+def test_write_intervals_grow_under_cpu_pressure_up_to_a_limit() -> None:
     assert pace_seconds(1_000, 20e-6) == pace_seconds(1_000) == 0.05
     assert pace_seconds(1_000, 50e-6) == pytest.approx(0.125)
     assert pace_seconds(1_000, 1.0) == 0.15
     assert pace_seconds(0, 1.0) == 0.0
 
 
-async def test_a_stream_that_fails_ends_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_stream_ends_without_affecting_others(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk = Framer.chunk
 
     def failing(self: Framer, batch: Batch) -> bytes:
@@ -116,7 +116,7 @@ async def two_watches(world: World, first: str, second: str) -> list[Watch]:
     return [watch for watch in watches if isinstance(watch, Watch)]
 
 
-async def test_the_bytes_of_a_batch_are_made_once_for_all_who_want_the_same() -> None:
+async def test_equal_watches_share_the_encoded_bytes_of_a_batch() -> None:
     async with a_world() as world:
         framers = [Framer(world.definition("configmaps"), Form(), world.clock.wall) for _ in range(2)]
         one, other = await two_watches(world, "l=v", "l=v")
@@ -139,7 +139,7 @@ async def test_events_for_one_selector_are_not_sent_to_another() -> None:
         assert names == [["a"], ["b"]]
 
 
-async def test_nothing_to_tell_is_none_and_the_end_is_empty() -> None:
+async def test_take_returns_none_without_events_and_an_empty_batch_after_the_end() -> None:
     async with a_world() as world:
         watch, _ = await two_watches(world, "", "")
         assert watch.take() is None
@@ -154,7 +154,7 @@ async def test_nothing_to_tell_is_none_and_the_end_is_empty() -> None:
         assert watch.take() == ()
 
 
-async def test_a_watch_that_is_disarmed_calls_nobody() -> None:
+async def test_a_disarmed_watch_does_not_call_back() -> None:
     async with a_world() as world:
         watch, _ = await two_watches(world, "", "")
         woken: list[str] = []

@@ -44,7 +44,7 @@ from tinykube.server.http.query import boolean, delete_options, integer, list_op
         ("/", None),
     ],
 )
-def test_a_path_names_what_it_asks_for(path: str, expected: ResourcePath | None) -> None:
+def test_resource_paths_are_parsed(path: str, expected: ResourcePath | None) -> None:
     assert parse_resource_path(segments_of(path)) == expected
 
 
@@ -63,12 +63,12 @@ def test_a_path_names_what_it_asks_for(path: str, expected: ResourcePath | None)
         ("other=1", None),
     ],
 )
-def test_a_switch_is_on_unless_it_says_off(text: str, expected: bool | None) -> None:
+def test_boolean_parameters_are_true_unless_set_to_false_or_zero(text: str, expected: bool | None) -> None:
     assert boolean(parse_query(text), "watch") is expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", None), ("n=5", 5), ("n=-5", -5), ("n=%2B5", 5)])
-def test_a_number_is_read(text: str, expected: int | None) -> None:
+def test_integer_parameters_are_parsed(text: str, expected: int | None) -> None:
     assert integer(parse_query(text), "n") == expected
 
 
@@ -76,13 +76,13 @@ def test_a_number_is_read(text: str, expected: int | None) -> None:
     "text",
     ["n=x", "n=", "n=+", "n=1.5", "n=" + "9" * 19, "n=%D9%A3", "n=%FF", "&".join("n=1" for _ in range(2000))],
 )
-def test_a_number_or_query_that_is_none_is_refused(text: str) -> None:
+def test_invalid_integers_and_queries_are_rejected(text: str) -> None:
     with pytest.raises(StatusError) as caught:
         integer(parse_query(text), "n")
     assert caught.value.code == 400
 
 
-def test_the_options_of_a_list_are_all_read() -> None:
+def test_all_list_options_are_parsed() -> None:
     options = list_options(
         parse_query(
             "labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=5&resourceVersionMatch=Exact&limit=7&continue=t"
@@ -94,7 +94,7 @@ def test_the_options_of_a_list_are_all_read() -> None:
     assert (options.timeout_seconds, options.allow_bookmarks, options.send_initial_events) == (9, True, False)
 
 
-def test_the_body_of_a_delete_goes_before_its_query() -> None:
+def test_delete_options_in_the_body_take_precedence_over_the_query() -> None:
     query = parse_query("gracePeriodSeconds=5&propagationPolicy=Orphan&orphanDependents=1&dryRun=All")
     from_query = delete_options(query, None)
     assert (from_query.grace_period_seconds, from_query.propagation_policy) == (5, "Orphan")
@@ -134,7 +134,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
         ("APPLICATION/JSON", Form()),
     ],
 )
-def test_the_dearest_wish_that_can_be_met_decides(accept: str, expected: Form) -> None:
+def test_the_preferred_acceptable_media_type_is_chosen(accept: str, expected: Form) -> None:
     assert negotiate(accept, OF_AN_OBJECT) == expected
 
 
@@ -149,13 +149,13 @@ def test_the_dearest_wish_that_can_be_met_decides(accept: str, expected: Form) -
         ";",
     ],
 )
-def test_no_wish_that_can_be_met_is_406(accept: str) -> None:
+def test_an_unsatisfiable_accept_header_is_rejected_with_406(accept: str) -> None:
     with pytest.raises(StatusError) as caught:
         negotiate(accept, OF_AN_OBJECT)
     assert (caught.value.code, caught.value.reason) == (406, "NotAcceptable")
 
 
-def test_a_list_is_no_object_and_an_object_no_list() -> None:
+def test_list_and_object_transforms_do_not_apply_to_each_other() -> None:
     wish = "application/json;as={};v=v1;g=meta.k8s.io,application/json"
     assert negotiate(wish.format("PartialObjectMetadataList"), OF_AN_OBJECT) == Form()
     assert negotiate(wish.format("PartialObjectMetadata"), OF_A_LIST) == Form()
@@ -172,5 +172,5 @@ def test_a_list_is_no_object_and_an_object_no_list() -> None:
         (True, "", True),
     ],
 )
-def test_json_is_indented_for_people(parameter: bool | None, agent: str, expected: bool) -> None:
+def test_json_is_indented_for_interactive_clients(parameter: bool | None, agent: str, expected: bool) -> None:
     assert is_pretty(parameter, agent) is expected

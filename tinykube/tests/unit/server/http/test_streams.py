@@ -15,7 +15,7 @@ def test_writes_are_immediate_for_few_watchers_and_paced_for_many() -> None:
     assert pace_seconds(10_000) == 0.05
 
 
-def test_a_chunk_is_framed_as_http_wants_it() -> None:
+def test_chunks_have_http_chunked_framing() -> None:
     assert chunk(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
 
 
@@ -26,7 +26,7 @@ async def changed(world: World) -> list[Event]:
     return [item for item in await watch.next_batch() if isinstance(item, Event)]
 
 
-async def test_a_change_is_put_into_bytes_once_for_all_who_watch_it() -> None:
+async def test_an_event_is_encoded_once_for_all_watchers() -> None:
     async with a_world() as world:
         (event,) = await changed(world)
         again = Event(event.type, event.stored, event.change)
@@ -34,14 +34,14 @@ async def test_a_change_is_put_into_bytes_once_for_all_who_watch_it() -> None:
         assert plain_line(event) == b'{"type":"ADDED","object":' + event.stored.encoded + b"}\n"
 
 
-async def test_an_object_that_was_there_goes_out_as_it_is_stored() -> None:
+async def test_initial_objects_are_sent_as_stored() -> None:
     async with a_world() as world:
         await world.create(config_map("a"))
         (stored,) = (await world.list()).items
         assert plain_line(Event("ADDED", stored)) == b'{"type":"ADDED","object":' + stored.encoded + b"}\n"
 
 
-async def test_a_batch_is_its_lines_in_order_and_a_bookmark_is_typed() -> None:
+async def test_a_batch_is_framed_in_order_and_bookmarks_have_the_kind() -> None:
     async with a_world() as world:
         (event,) = await changed(world)
         framer = Framer(world.definition("configmaps"), Form(), world.clock.wall)
@@ -52,7 +52,7 @@ async def test_a_batch_is_its_lines_in_order_and_a_bookmark_is_typed() -> None:
         )
 
 
-async def test_a_watch_in_another_form_carries_what_that_form_has() -> None:
+async def test_watches_support_tables_partial_metadata_and_yaml() -> None:
     async with a_world() as world:
         (event,) = await changed(world)
         shown: JsonObject = {}

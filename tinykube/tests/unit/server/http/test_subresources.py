@@ -22,7 +22,7 @@ async def a_pod(api: ServedApi, **metadata: Any) -> None:
     assert answer.code == 201, answer.body
 
 
-async def test_a_scale_is_read_replaced_and_patched() -> None:
+async def test_a_scale_can_be_read_replaced_and_patched() -> None:
     async with a_server() as api:
         before = await a_deployment(api)
         scale = (await api("GET", f"{DEPLOYMENT}/web/scale")).json()
@@ -49,7 +49,7 @@ async def test_a_scale_is_read_replaced_and_patched() -> None:
         assert patched.json()["spec"] == {"replicas": 7}
 
 
-async def test_a_dry_run_through_a_door_changes_nothing() -> None:
+async def test_a_dry_run_of_a_scale_patch_changes_nothing() -> None:
     async with a_server() as api:
         await a_deployment(api)
         patch = {"Content_Type": "application/merge-patch+json"}
@@ -58,7 +58,7 @@ async def test_a_dry_run_through_a_door_changes_nothing() -> None:
         assert (await api("GET", f"{DEPLOYMENT}/web")).json()["spec"]["replicas"] == 2
 
 
-async def test_a_binding_puts_a_pod_on_its_node_once() -> None:
+async def test_a_binding_assigns_a_pod_to_its_node_only_once() -> None:
     async with a_server() as api:
         await a_pod(api)
         binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
@@ -70,7 +70,7 @@ async def test_a_binding_puts_a_pod_on_its_node_once() -> None:
         assert (await api("POST", f"{PODS}/none/binding", {"target": {"name": "n"}})).code == 404
 
 
-async def test_an_eviction_is_a_deletion_with_its_options() -> None:
+async def test_an_eviction_deletes_the_pod_and_honours_preconditions() -> None:
     async with a_server() as api:
         await a_pod(api)
         wrong = {"metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"uid": "other"}}}
@@ -80,7 +80,7 @@ async def test_an_eviction_is_a_deletion_with_its_options() -> None:
         assert (await api("GET", f"{PODS}/p")).code == 404
 
 
-async def test_a_namespace_goes_when_finalize_has_emptied_its_finalizers() -> None:
+async def test_a_namespace_is_removed_when_finalize_clears_its_finalizers() -> None:
     async with a_server(lifecycle=False) as api:
         await api("POST", "/api/v1/namespaces", {"metadata": {"name": "t"}})
         await api("DELETE", "/api/v1/namespaces/t")
@@ -93,7 +93,7 @@ async def test_a_namespace_goes_when_finalize_has_emptied_its_finalizers() -> No
         assert (await api("GET", "/api/v1/namespaces/t")).code == 404
 
 
-async def test_the_server_empties_and_removes_a_deleted_namespace_by_itself() -> None:
+async def test_the_server_empties_and_removes_a_deleted_namespace() -> None:
     async with a_server() as api:
         await api("POST", "/api/v1/namespaces", {"metadata": {"name": "t"}})
         await api("POST", "/api/v1/namespaces/t/configmaps", {"metadata": {"name": "a"}})
@@ -104,7 +104,7 @@ async def test_the_server_empties_and_removes_a_deleted_namespace_by_itself() ->
         assert (await api("GET", "/api/v1/namespaces/t/configmaps")).json()["items"] == []
 
 
-async def test_a_door_takes_bodies_of_its_own_kind_alone() -> None:
+async def test_scale_rejects_bodies_of_other_kinds_and_names() -> None:
     async with a_server() as api:
         await a_deployment(api)
         wrong = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web"}}
@@ -116,7 +116,7 @@ async def test_a_door_takes_bodies_of_its_own_kind_alone() -> None:
         assert (await api("GET", f"{DEPLOYMENT}/none/scale")).code == 404
 
 
-async def test_an_event_is_one_object_in_both_of_its_groups() -> None:
+async def test_an_event_is_served_in_both_of_its_groups() -> None:
     async with a_server() as api:
         core = {
             "metadata": {"name": "e"},

@@ -31,7 +31,7 @@ async def lines_of(api: ServedApi, path: str, count: int, **headers: str) -> lis
 # ------------------------------------------------------------------------------------------------ identity
 
 
-async def test_nobody_gets_401_but_for_what_is_open_to_all() -> None:
+async def test_requests_without_a_valid_token_get_401_except_on_public_paths() -> None:
     async with a_server() as api:
         for token in ("", "Bearer wrong", "Basic Zm9vOmJhcg==", f"Bearer {TOKEN}x"):
             refused = await api("GET", "/api", Authorization=token)
@@ -42,7 +42,7 @@ async def test_nobody_gets_401_but_for_what_is_open_to_all() -> None:
         assert (await api("GET", "/api", Authorization=f"bearer {TOKEN}")).code == 200
 
 
-async def test_the_kubeconfig_is_for_its_owner_alone_and_leads_to_the_server(tmp_path: Path) -> None:
+async def test_the_kubeconfig_is_private_and_names_the_server(tmp_path: Path) -> None:
     async with a_server() as api:
         path = tmp_path / "kubeconfig"
         api.server.write_kubeconfig(path)
@@ -51,9 +51,7 @@ async def test_the_kubeconfig_is_for_its_owner_alone_and_leads_to_the_server(tmp
         assert TOKEN in path.read_text()
 
 
-async def test_certificate_and_token_are_kept_in_the_data_directory_for_its_owner_alone(
-    tmp_path: Path,
-) -> None:
+async def test_certificate_and_data_survive_a_restart_in_a_private_data_directory(tmp_path: Path) -> None:
     async with a_server(tmp_path / "data") as api:
         authority = api.server.authority
         await api("POST", MAPS, a_map("kept"))
@@ -73,20 +71,20 @@ async def test_certificate_and_token_are_kept_in_the_data_directory_for_its_owne
         ServerSettings(token="with spaces and ümläut"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_in_one_line(settings: ServerSettings) -> None:
+def test_invalid_settings_are_rejected_in_one_line(settings: ServerSettings) -> None:
     with pytest.raises(SettingsError) as caught:
         settings.check()
     assert "\n" not in str(caught.value)
 
 
-def test_settings_do_not_print_their_token() -> None:
+def test_the_token_is_not_in_the_repr_of_the_settings() -> None:
     assert TOKEN not in repr(ServerSettings(token=TOKEN))
 
 
 # --------------------------------------------------------------------------------------------------- forms
 
 
-async def test_an_object_goes_out_whole_and_an_item_without_kind_and_version() -> None:
+async def test_objects_have_kind_and_version_and_list_items_do_not() -> None:
     async with a_server() as api:
         created = await api("POST", MAPS, a_map("a", x="1"))
         assert created.code == 201
@@ -98,7 +96,7 @@ async def test_an_object_goes_out_whole_and_an_item_without_kind_and_version() -
         assert (await api("GET", f"{MAPS}?labelSelector=no%3Done")).json()["items"] == []
 
 
-async def test_yaml_is_taken_and_given() -> None:
+async def test_yaml_is_accepted_and_returned() -> None:
     async with a_server() as api:
         created = await api(
             "POST",
@@ -112,7 +110,7 @@ async def test_yaml_is_taken_and_given() -> None:
         assert b"kind: ConfigMap\n" in created.body
 
 
-async def test_a_table_has_the_columns_of_the_kind_and_metadata_beside_each_row() -> None:
+async def test_a_table_has_the_columns_of_the_kind_and_metadata_for_each_row() -> None:
     async with a_server() as api:
         await api("POST", MAPS, a_map("a", x="1"))
         table = (await api("GET", MAPS, Accept=TABLE)).json()
@@ -128,7 +126,7 @@ async def test_a_table_has_the_columns_of_the_kind_and_metadata_beside_each_row(
         assert (await api("GET", f"{MAPS}?includeObject=Foo", Accept=TABLE)).code == 400
 
 
-async def test_metadata_alone_is_given_where_it_is_asked_for() -> None:
+async def test_partial_metadata_is_returned_on_request() -> None:
     async with a_server() as api:
         await api("POST", MAPS, a_map("a"))
         one = (await api("GET", f"{MAPS}/a", Accept=PARTIAL)).json()
@@ -138,7 +136,7 @@ async def test_metadata_alone_is_given_where_it_is_asked_for() -> None:
         assert many["items"][0]["metadata"]["name"] == "a"
 
 
-async def test_answers_forbid_caches_and_name_an_audit_id() -> None:
+async def test_responses_forbid_caching_and_have_an_audit_id() -> None:
     async with a_server() as api:
         answers = [await api("GET", MAPS), await api("GET", f"{MAPS}/none"), await api("GET", "/api")]
         ids = {answer.headers["Audit-Id"] for answer in answers}
@@ -146,7 +144,7 @@ async def test_answers_forbid_caches_and_name_an_audit_id() -> None:
         assert answers[0].headers["Cache-Control"] == "no-cache, private"
 
 
-async def test_a_deprecated_kind_warns_on_every_answer() -> None:
+async def test_every_response_of_a_deprecated_kind_has_a_warning() -> None:
     async with a_server() as api:
         for path in ("/api/v1/endpoints", "/api/v1/namespaces/default/endpoints/none"):
             (warning,) = (await api("GET", path)).warnings
@@ -190,20 +188,20 @@ async def test_unknown_paths_are_rejected_with_a_status(
         assert (refused.code, refused.json()["reason"]) == (code, reason)
 
 
-async def test_a_group_that_is_not_there_is_a_plain_404() -> None:
+async def test_an_unknown_group_is_a_plain_404() -> None:
     async with a_server() as api:
         for path in ("/apis/nope/v1/things", "/apis/nope", "/nope"):
             answer = await api("GET", path)
             assert (answer.code, answer.body) == (404, b"404 page not found\n")
 
 
-async def test_a_body_beyond_three_mebibytes_is_413() -> None:
+async def test_a_body_over_three_mebibytes_is_rejected_with_413() -> None:
     async with a_server() as api:
         refused = await api("POST", MAPS, io.BytesIO(b" " * (3 * 1024 * 1024 + 1)))
         assert (refused.code, refused.json()["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_a_body_of_an_unknown_type_is_415() -> None:
+async def test_a_body_of_an_unknown_type_is_rejected_with_415() -> None:
     async with a_server() as api:
         refused = await api("POST", MAPS, "x", Content_Type="text/plain")
         assert (refused.code, refused.json()["reason"]) == (415, "UnsupportedMediaType")
@@ -212,7 +210,7 @@ async def test_a_body_of_an_unknown_type_is_415() -> None:
 # ------------------------------------------------------------------------------------------------- watches
 
 
-async def test_a_watch_sends_its_headers_before_there_is_any_event() -> None:
+async def test_a_watch_sends_its_headers_before_the_first_event() -> None:
     async with a_server() as api:
         page = (await api("GET", MAPS)).json()["metadata"]["resourceVersion"]
         async with api.session.get(f"{MAPS}?watch=1&resourceVersion={page}") as response:
@@ -223,7 +221,7 @@ async def test_a_watch_sends_its_headers_before_there_is_any_event() -> None:
             assert event["object"]["kind"] == "ConfigMap"
 
 
-async def test_the_end_of_the_initial_events_is_a_bookmark_of_the_kind() -> None:
+async def test_initial_events_end_with_a_bookmark_of_the_kind() -> None:
     async with a_server() as api:
         path = f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
         (bookmark,) = await lines_of(api, path, 1)
@@ -234,7 +232,7 @@ async def test_the_end_of_the_initial_events_is_a_bookmark_of_the_kind() -> None
         assert document["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_a_table_watch_tells_its_columns_once() -> None:
+async def test_a_table_watch_sends_its_columns_once() -> None:
     async with a_server() as api:
         await api("POST", MAPS, a_map("a"))
         await api("POST", MAPS, a_map("b"))
@@ -247,7 +245,7 @@ async def test_a_table_watch_tells_its_columns_once() -> None:
         assert tables[2]["rows"][0]["object"]["metadata"]["annotations"]  # type: ignore[index]
 
 
-async def test_what_leaves_the_selection_goes_out_with_its_old_content_at_the_new_version() -> None:
+async def test_an_object_that_stops_matching_is_sent_as_deleted_with_its_old_content() -> None:
     async with a_server() as api:
         await api("POST", MAPS, {**a_map("a", x="1"), "metadata": {"name": "a", "labels": {"l": "v"}}})
         async with api.session.get(f"{MAPS}?watch=1&labelSelector=l%3Dv") as response:
@@ -259,7 +257,7 @@ async def test_what_leaves_the_selection_goes_out_with_its_old_content_at_the_ne
             assert event["object"]["metadata"]["resourceVersion"] == after
 
 
-async def test_one_object_is_watched_by_the_old_path() -> None:
+async def test_the_legacy_watch_path_watches_one_object() -> None:
     async with a_server() as api:
         await api("POST", MAPS, a_map("a"))
         await api("POST", MAPS, a_map("b"))
@@ -267,7 +265,7 @@ async def test_one_object_is_watched_by_the_old_path() -> None:
         assert event["object"]["metadata"]["name"] == "b"  # type: ignore[index]
 
 
-async def test_stopping_ends_watches_cleanly_and_refuses_nothing_that_was_confirmed(tmp_path: Path) -> None:
+async def test_stopping_ends_watches_cleanly_and_keeps_confirmed_writes(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
     async def watch(api: ServedApi) -> bytes:
@@ -285,7 +283,7 @@ async def test_stopping_ends_watches_cleanly_and_refuses_nothing_that_was_confir
         assert (await api("GET", f"{MAPS}/a")).code == 200
 
 
-async def test_a_client_that_goes_away_takes_its_watch_with_it() -> None:
+async def test_the_watch_of_a_disconnected_client_is_removed() -> None:
     async with a_server() as api:
         async with api.session.get(f"{MAPS}?watch=1"):
             assert len(api.server._streams) == 1
@@ -296,7 +294,7 @@ async def test_a_client_that_goes_away_takes_its_watch_with_it() -> None:
         assert len(api.server._streams) == 0
 
 
-async def test_a_watcher_does_not_cost_a_large_read_buffer() -> None:
+async def test_a_watcher_does_not_hold_a_large_read_buffer() -> None:
     async with a_server() as api:
         async with api.session.get(f"{MAPS}?watch=1"):
             listener: Any = api.server._listener
@@ -309,7 +307,7 @@ async def test_a_watcher_does_not_cost_a_large_read_buffer() -> None:
 # ----------------------------------------------------------------------------------------------- discovery
 
 
-async def test_aggregated_discovery_echoes_its_content_type_and_is_kept_by_its_etag() -> None:
+async def test_aggregated_discovery_echoes_its_content_type_and_supports_etags() -> None:
     async with a_server() as api:
         wish = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         found = await api("GET", "/api", Accept=f"{wish},application/json")
@@ -326,7 +324,7 @@ async def test_aggregated_discovery_echoes_its_content_type_and_is_kept_by_its_e
         assert "apps" in {group["metadata"]["name"] for group in groups}
 
 
-async def test_a_subresource_of_another_group_names_it() -> None:
+async def test_a_subresource_kind_of_another_group_is_named_in_discovery() -> None:
     async with a_server() as api:
         wish = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         groups = (await api("GET", "/apis", Accept=wish)).json()["items"]
@@ -338,7 +336,7 @@ async def test_a_subresource_of_another_group_names_it() -> None:
         assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
-async def test_the_old_discovery_is_there_for_old_clients() -> None:
+async def test_legacy_discovery_is_served() -> None:
     async with a_server() as api:
         assert (await api("GET", "/api")).json()["versions"] == ["v1"]
         core = (await api("GET", "/api/v1")).json()
@@ -351,14 +349,14 @@ async def test_the_old_discovery_is_there_for_old_clients() -> None:
         assert "apps" in {group["name"] for group in (await api("GET", "/apis")).json()["groups"]}
 
 
-async def test_the_checks_are_listed_on_request() -> None:
+async def test_health_checks_are_listed_on_request() -> None:
     async with a_server() as api:
         assert (await api("GET", "/readyz")).body == b"ok"
         assert b"[+]ping ok\n" in (await api("GET", "/readyz?verbose")).body
         assert (await api("GET", "/readyz/nothing")).code == 404
 
 
-async def test_a_review_is_answered_and_not_stored() -> None:
+async def test_reviews_are_answered_without_being_stored() -> None:
     async with a_server() as api:
         revision = api.server.backend.storage.revision
         for group, plural, member in (
@@ -376,7 +374,7 @@ async def test_a_review_is_answered_and_not_stored() -> None:
 # ----------------------------------------------------------------------------------------------- bootstrap
 
 
-async def test_a_cluster_has_its_namespaces_and_the_service_that_leads_to_the_server() -> None:
+async def test_a_new_cluster_has_its_namespaces_and_the_kubernetes_service() -> None:
     async with a_server() as api:
         namespaces = (await api("GET", "/api/v1/namespaces")).json()["items"]
         names = [one["metadata"]["name"] for one in namespaces]
@@ -390,7 +388,7 @@ async def test_a_cluster_has_its_namespaces_and_the_service_that_leads_to_the_se
         assert labels == {"kubernetes.io/service-name": "kubernetes"}
 
 
-async def test_the_certificate_is_good_for_this_machine_alone() -> None:
+async def test_the_certificate_is_valid_only_for_this_machine() -> None:
     async with a_server() as api:
         tls = ssl.create_default_context(cadata=api.server.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as session:

@@ -20,7 +20,7 @@ async def event(world: World, name: str, *, last: str = "") -> None:
     await world.create("events", name, **body)
 
 
-def test_an_event_lives_for_an_hour_after_it_was_written_last() -> None:
+def test_events_expire_an_hour_after_their_last_write() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -47,7 +47,7 @@ def test_an_event_lives_for_an_hour_after_it_was_written_last() -> None:
     play(scene())
 
 
-def test_events_found_at_the_start_are_as_old_as_they_say() -> None:
+def test_events_found_at_startup_have_the_age_of_their_timestamps() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -64,7 +64,7 @@ def test_events_found_at_the_start_are_as_old_as_they_say() -> None:
     play(scene())
 
 
-def test_a_pod_of_a_missing_node_goes_when_its_grace_is_over() -> None:
+def test_a_deleted_pod_of_a_missing_node_is_removed_after_its_grace_period() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -86,7 +86,7 @@ def test_a_pod_of_a_missing_node_goes_when_its_grace_is_over() -> None:
     play(scene())
 
 
-def test_without_any_kubelet_every_grace_period_ends() -> None:
+def test_without_any_kubelet_all_deleted_pods_are_removed_after_their_grace_period() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -103,7 +103,7 @@ def test_without_any_kubelet_every_grace_period_ends() -> None:
     play(scene())
 
 
-def test_a_pod_of_the_same_name_is_not_taken_for_the_old_one() -> None:
+def test_a_recreated_pod_is_not_mistaken_for_its_predecessor() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -121,7 +121,7 @@ def test_a_pod_of_the_same_name_is_not_taken_for_the_old_one() -> None:
     play(scene())
 
 
-def test_what_went_unseen_does_not_end_a_pod_that_nobody_deleted() -> None:
+def test_a_missed_recreation_does_not_delete_the_new_pod() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")

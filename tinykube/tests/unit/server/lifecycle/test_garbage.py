@@ -11,7 +11,7 @@ from tinykube.server.registry.definition import Definition, Strategy
 from tinykube.server.storage.model import StorageSettings
 
 
-def test_what_was_owned_goes_with_its_last_owner_and_what_it_owns_goes_next() -> None:
+def test_dependents_are_collected_with_their_last_owner_recursively() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -36,7 +36,7 @@ def test_what_was_owned_goes_with_its_last_owner_and_what_it_owns_goes_next() ->
     play(scene())
 
 
-def test_an_owner_with_another_uid_another_name_or_in_another_namespace_is_gone() -> None:
+def test_owners_with_another_uid_name_or_namespace_count_as_missing() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -53,7 +53,7 @@ def test_an_owner_with_another_uid_another_name_or_in_another_namespace_is_gone(
     play(scene())
 
 
-def test_unknown_kinds_and_namespaced_owners_of_cluster_objects_decide_nothing() -> None:
+def test_unknown_owner_kinds_and_namespaced_owners_of_cluster_objects_are_ignored() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -69,7 +69,7 @@ def test_unknown_kinds_and_namespaced_owners_of_cluster_objects_decide_nothing()
     play(scene())
 
 
-def test_a_cluster_object_owns_namespaced_ones() -> None:
+def test_a_cluster_object_can_own_namespaced_objects() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -84,7 +84,7 @@ def test_a_cluster_object_owns_namespaced_ones() -> None:
     play(scene())
 
 
-def test_a_foreground_deletion_waits_for_those_that_block_it_only() -> None:
+def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -117,7 +117,7 @@ def test_a_foreground_deletion_waits_for_those_that_block_it_only() -> None:
     play(scene())
 
 
-def test_a_foreground_deletion_goes_down_the_generations_first() -> None:
+def test_foreground_deletion_removes_dependents_before_owners() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -142,7 +142,7 @@ def test_a_foreground_deletion_goes_down_the_generations_first() -> None:
     play(scene())
 
 
-def test_a_circle_of_owners_does_not_wait_for_itself() -> None:
+def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -164,7 +164,7 @@ def test_a_circle_of_owners_does_not_wait_for_itself() -> None:
     play(scene())
 
 
-def test_orphans_stay_without_their_owner() -> None:
+def test_orphaned_dependents_are_kept_without_the_owner_reference() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -185,7 +185,7 @@ def test_orphans_stay_without_their_owner() -> None:
     play(scene())
 
 
-def test_an_owned_object_that_is_held_is_deleted_and_stays_until_it_is_let_go() -> None:
+def test_a_dependent_with_a_finalizer_is_deleted_once_the_finalizer_is_removed() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -205,7 +205,7 @@ def test_an_owned_object_that_is_held_is_deleted_and_stays_until_it_is_let_go() 
     play(scene())
 
 
-def test_changes_that_ran_away_are_made_up_for() -> None:
+def test_changes_lost_to_a_short_history_are_recovered() -> None:
     async def scene() -> None:
         world = World(StorageSettings(history_changes=8))
         await world.namespace("default")
@@ -223,7 +223,7 @@ def test_changes_that_ran_away_are_made_up_for() -> None:
     play(scene())
 
 
-def test_dependents_of_a_kind_that_comes_later_are_judged_when_it_comes() -> None:
+def test_dependents_of_a_kind_are_collected_when_the_kind_is_added() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -256,7 +256,7 @@ def test_dependents_of_a_kind_that_comes_later_are_judged_when_it_comes() -> Non
     play(scene())
 
 
-def test_who_names_an_owner_of_another_namespace_does_not_hold_it() -> None:
+def test_references_from_another_namespace_do_not_block_a_foreground_deletion() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")
@@ -278,7 +278,7 @@ def test_who_names_an_owner_of_another_namespace_does_not_hold_it() -> None:
     play(scene())
 
 
-def test_a_finalizer_is_not_taken_from_another_object_of_the_same_name() -> None:
+def test_a_finalizer_is_not_removed_from_another_object_of_the_same_name() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("default")

@@ -33,7 +33,7 @@ async def running(world: World) -> AsyncIterator[None]:
         task.cancel()
 
 
-def test_old_and_new_namespaces_get_a_service_account_and_the_root_certificate() -> None:
+def test_existing_and_new_namespaces_get_a_service_account_and_the_root_certificate() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("a")
@@ -50,7 +50,7 @@ def test_old_and_new_namespaces_get_a_service_account_and_the_root_certificate()
     play(scene())
 
 
-def test_both_come_back_after_a_deletion() -> None:
+def test_deleted_defaults_are_recreated() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("a")
@@ -85,7 +85,7 @@ def test_an_edited_root_certificate_is_restored_and_other_metadata_stays() -> No
     play(scene())
 
 
-def test_a_quiet_namespace_is_not_written_again() -> None:
+def test_unrelated_changes_do_not_rewrite_the_defaults() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("a")
@@ -99,7 +99,7 @@ def test_a_quiet_namespace_is_not_written_again() -> None:
     play(scene())
 
 
-def test_a_namespace_being_deleted_goes_with_its_defaults() -> None:
+def test_a_deleted_namespace_is_removed_with_its_defaults() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("a")

@@ -20,7 +20,7 @@ def conditions(world: World, name: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_a_namespace_goes_with_all_that_is_in_it_and_nothing_else() -> None:
+def test_a_namespace_is_deleted_with_its_content_and_nothing_else() -> None:
     async def scene() -> None:
         world = World()
         for name in ("going", "staying"):
@@ -38,7 +38,7 @@ def test_a_namespace_goes_with_all_that_is_in_it_and_nothing_else() -> None:
     play(scene())
 
 
-def test_a_deletion_that_began_before_the_start_is_led_to_its_end() -> None:
+def test_a_deletion_started_before_startup_is_completed() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("going")
@@ -50,7 +50,7 @@ def test_a_deletion_that_began_before_the_start_is_led_to_its_end() -> None:
     play(scene())
 
 
-def test_pods_go_first_and_their_grace_holds_the_rest() -> None:
+def test_pods_are_deleted_first_and_their_grace_period_delays_the_rest() -> None:
     async def scene() -> None:
         world = World()
         await world.namespace("going")
@@ -110,7 +110,7 @@ def info(plural: str, name: str, *finalizers: str, deleting: bool = False) -> Ow
     )
 
 
-def test_the_plan_deletes_pods_before_all_else_and_nothing_twice() -> None:
+def test_the_plan_deletes_pods_first_and_nothing_twice() -> None:
     pod, dying, config = info("pods", "a"), info("pods", "b", deleting=True), info("configmaps", "c")
     assert plan_namespace([config, pod, dying]).to_delete == (pod,)
     assert plan_namespace([config, dying]).to_delete == ()
@@ -119,7 +119,7 @@ def test_the_plan_deletes_pods_before_all_else_and_nothing_twice() -> None:
     assert not plan_namespace([dying]).is_empty
 
 
-def test_conditions_keep_their_time_while_they_say_the_same() -> None:
+def test_conditions_keep_their_transition_time_while_their_status_is_unchanged() -> None:
     first = with_conditions(
         {"phase": "Terminating"}, [info("pods", "a")], [], datetime(2026, 1, 1, tzinfo=UTC)
     )

@@ -57,9 +57,7 @@ steps = st.tuples(
 
 
 @given(st.lists(steps, max_size=25))
-def test_after_any_history_the_graph_equals_a_newly_built_one(
-    history: list[tuple[object, ...]],
-) -> None:
+def test_after_any_history_the_graph_equals_a_freshly_built_one(history: list[tuple[object, ...]]) -> None:
     graph, state = OwnerGraph(), dict[str, StoredObject]()
     for revision, (name, act, owners, finalizers, deleting) in enumerate(history, 1):
         assert isinstance(name, str)
@@ -110,7 +108,7 @@ def planned(subject: OwnershipInfo, *dependents: OwnershipInfo, **states: OwnerS
 PRESENT, GONE, WAITING = OwnerState.PRESENT, OwnerState.GONE, OwnerState.WAITING
 
 
-def test_each_way_an_owned_object_can_go() -> None:
+def test_the_state_of_the_owners_determines_the_plan_for_a_dependent() -> None:
     x = info("x", "o", "p")
     assert planned(x, o=PRESENT, p=PRESENT) == ()
     assert planned(x, o=PRESENT, p=GONE) == (DropOwners(x.key, ("p",)),)
@@ -131,7 +129,7 @@ def test_each_way_an_owned_object_can_go() -> None:
     assert planned(info("x", "o", deleting=True), o=GONE) == ()
 
 
-def test_the_finalizers_of_an_object_choose_how_it_goes() -> None:
+def test_finalizers_select_the_deletion_policy() -> None:
     for finalizer, policy in (
         ("orphan", "Orphan"),
         ("foregroundDeletion", "Foreground"),
@@ -141,7 +139,7 @@ def test_the_finalizers_of_an_object_choose_how_it_goes() -> None:
         assert planned(subject, o=GONE) == (DeleteOwned(subject.key, "x", policy),)  # type: ignore[arg-type]
 
 
-def test_an_object_that_waits_for_its_dependents() -> None:
+def test_a_deletion_finalizer_is_dropped_once_the_dependents_are_handled() -> None:
     foreground = info("x", finalizers=("foregroundDeletion",), deleting=True)
     assert planned(foreground, info("c", "x")) == ()
     done = (DropFinalizer(foreground.key, "x", "foregroundDeletion"),)
@@ -152,7 +150,7 @@ def test_an_object_that_waits_for_its_dependents() -> None:
     assert planned(orphan, child) == (DropOwners(child.key, ("x",)), DropFinalizer(orphan.key, "x", "orphan"))
 
 
-def test_facts_are_read_from_any_document() -> None:
+def test_ownership_is_parsed_from_any_document() -> None:
     plain = stored("a", "u", 1, (), ("x/y",), False)
     assert ownership_of(plain) == OwnershipInfo(plain.key, "u"), "finalizers alone are irrelevant here"
     assert ownership_of(stored("a", "u", 1, (), ("x/y",), True)).finalizers == ("x/y",)

@@ -21,7 +21,7 @@ async def working(queue: WorkQueue[str], reconcile: Callable[[str], Awaitable[No
         workers.cancel()
 
 
-def test_a_failed_key_is_retried_with_backoff_which_a_success_resets() -> None:
+def test_a_failing_key_is_retried_with_backoff_that_resets_on_success() -> None:
     async def scenario() -> None:
         clock = FakeClock()
         queue: WorkQueue[str] = lifecycle_queue("test", clock)
@@ -52,7 +52,7 @@ def test_a_failed_key_is_retried_with_backoff_which_a_success_resets() -> None:
     run_virtual(scenario())
 
 
-def test_keys_are_reconciled_in_parallel_but_one_key_never_twice_at_a_time() -> None:
+def test_keys_are_reconciled_in_parallel_but_never_the_same_key_twice_at_once() -> None:
     async def scenario() -> None:
         clock = FakeClock()
         queue: WorkQueue[str] = lifecycle_queue("test", clock)
@@ -78,7 +78,7 @@ def test_keys_are_reconciled_in_parallel_but_one_key_never_twice_at_a_time() -> 
     run_virtual(scenario())
 
 
-def test_at_most_64_keys_are_reconciled_in_parallel_and_one_slow_key_delays_no_other() -> None:
+def test_at_most_64_keys_are_reconciled_in_parallel_and_a_slow_key_delays_no_other() -> None:
     async def scenario() -> None:
         clock = FakeClock()
         queue: WorkQueue[str] = lifecycle_queue("test", clock)

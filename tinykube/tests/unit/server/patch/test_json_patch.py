@@ -52,11 +52,11 @@ def op(kind: str, path: str, **more: Any) -> dict[str, Any]:
         (op("test", "/metadata/creationTimestamp"), "list", ["x", "y"]),
     ],
 )
-def test_an_operation_that_fits_is_carried_out(operation: dict[str, Any], member: str, after: Any) -> None:
+def test_a_valid_operation_is_applied(operation: dict[str, Any], member: str, after: Any) -> None:
     assert patched(operation)[member] == after
 
 
-def test_slashes_and_tildes_in_names_are_escaped() -> None:
+def test_slashes_and_tildes_in_pointers_are_escaped() -> None:
     result = patched(
         op("replace", "/metadata/annotations/a~1b", value="x"), op("remove", "/metadata/annotations/m~0n")
     )
@@ -97,7 +97,7 @@ def test_slashes_and_tildes_in_names_are_escaped() -> None:
         op("replace", "", value="x"),
     ],
 )
-def test_an_operation_that_does_not_fit_refuses_the_whole_patch(operation: dict[str, Any]) -> None:
+def test_an_invalid_operation_rejects_the_whole_patch(operation: dict[str, Any]) -> None:
     with pytest.raises(PatchError) as caught:
         patched(op("add", "/data/new", value="x"), operation)
     assert caught.value.code == 422
@@ -112,7 +112,7 @@ def test_an_operation_that_does_not_fit_refuses_the_whole_patch(operation: dict[
         ([{"op": 5, "path": "/x"}], "number into Go struct field jsonPatchOp.op of type string"),
     ],
 )
-def test_a_malformed_json_patch_is_rejected_with_the_decoders_message(patch: Any, text: str) -> None:
+def test_a_malformed_json_patch_is_rejected_with_the_message_of_the_go_decoder(patch: Any, text: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_json_patch(DOCUMENT, patch)
     assert (caught.value.code, str(caught.value)) == (
@@ -121,7 +121,7 @@ def test_a_malformed_json_patch_is_rejected_with_the_decoders_message(patch: Any
     )
 
 
-def test_no_operations_change_nothing_and_the_whole_can_be_replaced() -> None:
+def test_an_empty_patch_changes_nothing_and_the_root_can_be_replaced() -> None:
     assert patched() == DOCUMENT
     assert apply_json_patch(DOCUMENT, None) == DOCUMENT
     assert patched(op("replace", "", value={"a": 1})) == {"a": 1}
@@ -135,7 +135,7 @@ def test_a_test_operation_distinguishes_numbers_from_booleans() -> None:
             apply_json_patch(document, [op("test", path, value=value)])
 
 
-def test_more_than_ten_thousand_operations_are_too_many() -> None:
+def test_more_than_ten_thousand_operations_are_rejected() -> None:
     operations = [op("test", "/data/a", value="1")] * (MAX_OPERATIONS + 1)
     assert patched(*operations[1:]) == DOCUMENT
     with pytest.raises(PatchError, match="in a JSON patch is 10000, got 10001") as caught:
@@ -143,7 +143,7 @@ def test_more_than_ten_thousand_operations_are_too_many() -> None:
     assert caught.value.code == 413
 
 
-def test_copies_cannot_add_up_without_end() -> None:
+def test_repeated_doubling_by_copies_is_rejected() -> None:
     document = {"a": ["x" * 1000]}
     doubling = [op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)]
     with pytest.raises(PatchError, match="bytes of data") as caught:
@@ -151,7 +151,7 @@ def test_copies_cannot_add_up_without_end() -> None:
     assert caught.value.code == 422
 
 
-def test_small_copies_of_something_large_are_counted_together() -> None:
+def test_the_total_size_of_copies_is_limited() -> None:
     document = {"a": "x" * (MAX_COPIED_BYTES // 3), "b": {}}
     copies = [op("copy", f"/b/{at}", **{"from": "/a"}) for at in range(3)]
     assert len(apply_json_patch(document, copies[:2])["b"]) == 2

@@ -30,7 +30,7 @@ from tinykube.server.patch.merge_patch import apply_merge_patch
         ({"a": [1]}, {"a": [{"b": None}]}, {"a": [{}]}),
     ],
 )
-def test_a_merge_patch_makes_of_a_document_what_the_rfc_says(
+def test_merge_patches_follow_the_rfc(
     document: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]
 ) -> None:
     before, given = copy.deepcopy(document), copy.deepcopy(patch)
@@ -38,7 +38,7 @@ def test_a_merge_patch_makes_of_a_document_what_the_rfc_says(
     assert (document, patch) == (before, given)
 
 
-def test_the_result_shares_nothing_with_document_and_patch() -> None:
+def test_the_result_shares_no_data_with_document_and_patch() -> None:
     document, patch = {"a": {"b": [1]}}, {"c": {"d": [2]}}
     result = apply_merge_patch(document, patch)
     result["a"]["b"].append(1)
@@ -60,7 +60,7 @@ def test_the_result_shares_nothing_with_document_and_patch() -> None:
         (None, "Invalid JSON Patch"),
     ],
 )
-def test_a_merge_patch_that_is_no_object_is_refused(patch: Any, text: str) -> None:
+def test_a_merge_patch_that_is_not_an_object_is_rejected(patch: Any, text: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_merge_patch({"a": 1}, patch)
     assert (caught.value.code, str(caught.value)) == (400, text)

@@ -35,7 +35,7 @@ def refusal(described: Any, document: dict[str, Any], patch: Any) -> PatchError:
     return caught.value
 
 
-def test_ports_of_a_service_are_merged_by_their_number_alone() -> None:
+def test_service_ports_are_merged_by_port_number() -> None:
     ports = [{"name": "a", "port": 80, "protocol": "TCP"}, {"name": "b", "port": 81}]
     result = patched(
         SERVICE, {"spec": {"ports": ports}}, {"spec": {"ports": [{"port": 81, "targetPort": 9}]}}
@@ -46,18 +46,18 @@ def test_ports_of_a_service_are_merged_by_their_number_alone() -> None:
     ]
 
 
-def test_an_item_with_a_new_key_is_added_and_the_patchs_items_come_first() -> None:
+def test_new_items_of_the_patch_come_first() -> None:
     result = patched(POD, containers("a", "b"), {"spec": {"containers": [{"name": "c", "image": "x"}]}})
     assert names_of(result) == ["c", "a", "b"]
 
 
-def test_a_merged_item_keeps_its_place_behind_those_the_document_has_before_it() -> None:
+def test_a_merged_item_keeps_its_position() -> None:
     result = patched(POD, containers("a", "b", "c"), {"spec": {"containers": [{"name": "b", "image": "x"}]}})
     assert names_of(result) == ["a", "b", "c"]
     assert result["spec"]["containers"][1]["image"] == "x"
 
 
-def test_an_element_order_puts_what_it_names_in_that_order() -> None:
+def test_an_element_order_reorders_the_named_items() -> None:
     patch = {
         "spec": {
             "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
@@ -67,12 +67,12 @@ def test_an_element_order_puts_what_it_names_in_that_order() -> None:
     assert names_of(patched(POD, containers("a", "b", "c"), patch)) == ["b", "c", "a"]
 
 
-def test_an_element_order_alone_orders_the_documents_list() -> None:
+def test_an_element_order_alone_reorders_the_list() -> None:
     patch = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
     assert names_of(patched(POD, containers("a", "b"), patch)) == ["b", "a"]
 
 
-def test_items_that_contradict_the_order_of_their_own_patch_are_refused() -> None:
+def test_items_missing_from_the_element_order_of_the_patch_are_rejected() -> None:
     patch = {
         "spec": {
             "$setElementOrder/containers": [{"name": "a"}],
@@ -82,27 +82,27 @@ def test_items_that_contradict_the_order_of_their_own_patch_are_refused() -> Non
     assert refusal(POD, containers("a"), patch).code == 400
 
 
-def test_an_item_is_deleted_by_its_key_alone() -> None:
+def test_a_delete_directive_removes_items_by_key() -> None:
     patch = {"spec": {"containers": [{"name": "a", "$patch": "delete"}, {"name": "z", "$patch": "delete"}]}}
     assert names_of(patched(POD, containers("a", "b"), patch)) == ["b"]
 
 
-def test_a_replace_directive_in_a_list_makes_the_patchs_items_all_there_are() -> None:
+def test_a_replace_directive_in_a_list_replaces_all_items() -> None:
     patch = {"spec": {"containers": [{"name": "z", "image": "x"}, {"$patch": "replace"}]}}
     assert names_of(patched(POD, containers("a", "b"), patch)) == ["z"]
 
 
-def test_a_map_is_replaced_or_emptied_by_a_directive() -> None:
+def test_a_directive_replaces_or_empties_a_map() -> None:
     document = {"data": {"a": "1"}, "metadata": {"labels": {"l": "1"}}}
     patch = {"data": {"$patch": "replace", "z": "1"}, "metadata": {"labels": {"$patch": "delete"}}}
     assert patched(CONFIG_MAP, document, patch) == {"data": {"z": "1"}, "metadata": {"labels": {}}}
 
 
-def test_a_directive_with_nothing_to_act_on_leaves_nothing() -> None:
+def test_a_replace_directive_for_a_missing_map_leaves_it_missing() -> None:
     assert patched(CONFIG_MAP, {}, {"data": {"$patch": "replace", "z": "1"}}) == {}
 
 
-def test_primitive_lists_are_merged_without_repetition_and_deleted_from() -> None:
+def test_primitive_lists_are_merged_without_duplicates_and_items_can_be_deleted() -> None:
     document = {"metadata": {"finalizers": ["a/a", "b/b"]}}
     merged = patched(CONFIG_MAP, document, {"metadata": {"finalizers": ["c/c", "a/a"]}})
     assert merged["metadata"] == {"finalizers": ["c/c", "a/a", "b/b"]}
@@ -112,14 +112,14 @@ def test_primitive_lists_are_merged_without_repetition_and_deleted_from() -> Non
     assert deleted["metadata"]["finalizers"] == ["b/b"]
 
 
-def test_retained_keys_are_all_that_stays() -> None:
+def test_retain_keys_removes_all_other_keys() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     result = patched(kind_type("apps", "v1", "Deployment"), {"spec": {"strategy": strategy}}, patch)
     assert result["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_a_key_that_is_set_and_not_retained_is_a_contradiction() -> None:
+def test_a_patched_key_missing_from_retain_keys_is_rejected() -> None:
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}}
     error = refusal(
         kind_type("apps", "v1", "Deployment"), {"spec": {"strategy": {"type": "Recreate"}}}, patch
@@ -128,7 +128,7 @@ def test_a_key_that_is_set_and_not_retained_is_a_contradiction() -> None:
     assert "rollingUpdate is set and not retained" in str(error)
 
 
-def test_null_takes_out_and_a_null_in_something_new_is_nothing() -> None:
+def test_null_removes_a_key_and_is_dropped_from_new_maps() -> None:
     document = {"data": {"a": "1", "b": "2"}}
     patch = {"data": {"a": None, "z": None}, "metadata": {"labels": {"x": None, "y": "1"}}}
     assert patched(CONFIG_MAP, document, patch) == {
@@ -168,6 +168,6 @@ def test_an_invalid_patch_is_rejected(patch: Any, code: int) -> None:
     assert refusal(CONFIG_MAP, document, patch).code == code
 
 
-def test_no_patch_changes_nothing() -> None:
+def test_an_empty_patch_changes_nothing() -> None:
     assert patched(CONFIG_MAP, {"data": {"a": "1"}}, None) == {"data": {"a": "1"}}
     assert patched(CONFIG_MAP, {"data": {"a": "1"}}, {}) == {"data": {"a": "1"}}

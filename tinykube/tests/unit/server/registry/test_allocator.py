@@ -8,7 +8,7 @@ import pytest
 from tinykube.server.registry.allocator import Allocator, address_allocator, port_allocator, static_band
 
 
-def test_what_is_taken_is_not_taken_twice_until_it_is_given_back() -> None:
+def test_an_allocated_number_is_not_available_until_released() -> None:
     pool = Allocator(10, 12, dynamic_from=10)
     assert pool.allocate(11)
     assert not pool.allocate(11)
@@ -16,7 +16,7 @@ def test_what_is_taken_is_not_taken_twice_until_it_is_given_back() -> None:
     assert pool.allocate(11)
 
 
-def test_numbers_beyond_the_range_cannot_be_taken() -> None:
+def test_numbers_outside_the_range_cannot_be_allocated() -> None:
     pool = Allocator(10, 12, dynamic_from=10)
     assert not pool.allocate(9)
     assert not pool.allocate(13)
@@ -24,7 +24,7 @@ def test_numbers_beyond_the_range_cannot_be_taken() -> None:
     assert 12 in pool
 
 
-def test_giving_back_what_nobody_holds_does_nothing() -> None:
+def test_releasing_an_unallocated_number_does_nothing() -> None:
     pool = Allocator(10, 12, dynamic_from=10)
     pool.release(11)
     pool.release(99)
@@ -32,7 +32,7 @@ def test_giving_back_what_nobody_holds_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_draws_come_from_the_upper_band_until_it_is_full(seed: int) -> None:
+def test_dynamic_allocation_uses_the_upper_band_first(seed: int) -> None:
     rng = random.Random(seed)
     pool = Allocator(0, 9, dynamic_from=6)
     drawn = [pool.allocate_next(rng) for _ in range(10)]
@@ -42,7 +42,7 @@ def test_draws_come_from_the_upper_band_until_it_is_full(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_last_free_number_is_found_wherever_the_search_begins(seed: int) -> None:
+def test_the_last_free_number_is_found_from_any_starting_point(seed: int) -> None:
     pool = Allocator(0, 99, dynamic_from=0)
     for number in range(100):
         if number != 42:
@@ -53,23 +53,23 @@ def test_the_last_free_number_is_found_wherever_the_search_begins(seed: int) -> 
 @pytest.mark.parametrize(
     ("size", "kept"), [(15, 0), (16, 16), (256, 16), (4096, 256), (65_536, 256), (2**64, 256)]
 )
-def test_how_many_addresses_are_kept_for_those_who_choose(size: int, kept: int) -> None:
+def test_the_static_band_grows_with_the_range_up_to_a_limit(size: int, kept: int) -> None:
     assert static_band(size, step=16, most=256) == kept
 
 
-def test_a_network_gives_neither_its_own_address_nor_its_broadcast_address() -> None:
+def test_ipv4_network_and_broadcast_addresses_are_not_allocated() -> None:
     pool = address_allocator(ipaddress.ip_network("10.0.0.0/30"))
     base = int(ipaddress.ip_address("10.0.0.0"))
     assert [base + offset in pool for offset in range(4)] == [False, True, True, False]
 
 
-def test_an_ipv6_network_gives_its_last_address() -> None:
+def test_the_last_address_of_an_ipv6_network_is_allocated() -> None:
     pool = address_allocator(ipaddress.ip_network("fd00::/126"))
     base = int(ipaddress.ip_address("fd00::"))
     assert [base + offset in pool for offset in range(4)] == [False, True, True, True]
 
 
-def test_node_ports_are_drawn_above_the_86_that_are_kept() -> None:
+def test_dynamic_node_ports_are_above_the_static_band() -> None:
     rng = random.Random(3)
     pool = port_allocator(30_000, 32_767)
     assert min(pool.allocate_next(rng) or 0 for _ in range(500)) >= 30_086

@@ -34,7 +34,7 @@ async def patched(
     return (await world.patch("x", body, plural=plural, group=group, subresource=subresource)).decode()
 
 
-def test_each_server_has_pools_of_its_own() -> None:
+def test_each_registry_has_its_own_allocators() -> None:
     first, second = (builtin_registry().get("", "v1", "services") for _ in range(2))
     assert first is not None
     assert second is not None
@@ -46,14 +46,14 @@ def test_an_invalid_cidr_is_rejected_immediately() -> None:
         builtin_registry(RegistrySettings(service_cidrs=("nonsense",)))
 
 
-def test_every_resource_prints_its_name_first_or_is_an_event() -> None:
+def test_every_table_starts_with_the_name_except_for_events() -> None:
     for definition in builtin_registry().all():
         names = [column.name for column in definition.columns]
         assert "Name" in names
         assert names[0] == "Name" or definition.plural == "events"
 
 
-async def test_text_of_a_secret_becomes_data_and_is_not_kept() -> None:
+async def test_string_data_of_a_secret_becomes_data_and_is_not_stored() -> None:
     async with a_world() as world:
         body = named(stringData={"a": "new"}, data={"a": "b2xk", "b": "b2xk"})
         made = await created(world, "secrets", body)
@@ -65,7 +65,7 @@ async def test_text_of_a_secret_becomes_data_and_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "secrets"])
-async def test_what_is_immutable_stays_and_stays_immutable(plural: str) -> None:
+async def test_immutable_objects_reject_changes_of_data_and_of_the_immutable_field(plural: str) -> None:
     async with a_world() as world:
         await created(world, plural, named(data={"a": "YQ=="}, immutable=True))
         for change in ({"data": {"a": "Yg=="}}, {"immutable": None}):
@@ -74,7 +74,7 @@ async def test_what_is_immutable_stays_and_stays_immutable(plural: str) -> None:
         assert (await patched(world, plural, {"metadata": {"labels": {"a": "b"}}}))["immutable"] is True
 
 
-async def test_the_contents_of_a_bad_secret_are_not_told() -> None:
+async def test_errors_do_not_reveal_secret_contents() -> None:
     async with a_world() as world:
         data = {".dockerconfigjson": base64.b64encode(b"hunter2").decode()}
         error = await refusal(
@@ -85,7 +85,7 @@ async def test_the_contents_of_a_bad_secret_are_not_told() -> None:
         assert "<secret contents redacted>" in error.message
 
 
-async def test_a_slice_counts_labels_and_not_annotations() -> None:
+async def test_labels_change_the_generation_of_an_endpoint_slice_and_annotations_do_not() -> None:
     async with a_world() as world:
         body = named(addressType="IPv4", endpoints=[{"addresses": ["10.0.0.1"]}])
         generations = [(await created(world, "endpointslices", body, DISCOVERY))["metadata"]["generation"]]
@@ -100,14 +100,14 @@ async def test_a_slice_counts_labels_and_not_annotations() -> None:
         assert generations == [1, 1, 2, 3, 3]
 
 
-async def test_the_address_type_of_a_slice_is_settled() -> None:
+async def test_the_address_type_of_an_endpoint_slice_is_immutable() -> None:
     async with a_world() as world:
         await created(world, "endpointslices", named(addressType="IPv4", endpoints=[]), DISCOVERY)
         error = await refusal(patched(world, "endpointslices", {"addressType": "IPv6"}, DISCOVERY))
         assert error.message.endswith('addressType: Invalid value: "IPv6": field is immutable')
 
 
-async def test_endpoints_are_warned_of_in_every_answer_and_of_odd_addresses_beside() -> None:
+async def test_endpoints_are_deprecated_and_non_canonical_addresses_cause_warnings() -> None:
     async with a_world() as world:
         body = named(subsets=[{"addresses": [{"ip": "FD00::1"}], "ports": [{"port": 80}]}])
         await created(world, "endpoints", body)
@@ -119,7 +119,7 @@ async def test_endpoints_are_warned_of_in_every_answer_and_of_odd_addresses_besi
         assert definition.deprecation.startswith("v1 Endpoints is deprecated in v1.33+")
 
 
-async def test_a_namespace_is_held_by_its_own_finalizers_until_they_are_finalized() -> None:
+async def test_a_namespace_is_held_by_its_spec_finalizers_until_finalize_clears_them() -> None:
     async with a_world() as world:
         obj = await created(world, "namespaces", named())
         assert NAMESPACES.strategy.is_held(obj)
@@ -129,7 +129,7 @@ async def test_a_namespace_is_held_by_its_own_finalizers_until_they_are_finalize
         assert not NAMESPACES.strategy.is_held(obj)
 
 
-async def test_the_finalizers_of_a_namespace_do_not_change_by_update() -> None:
+async def test_an_update_cannot_change_the_finalizers_of_a_namespace() -> None:
     async with a_world() as world:
         await created(world, "namespaces", named())
         changed = await patched(
@@ -140,13 +140,13 @@ async def test_the_finalizers_of_a_namespace_do_not_change_by_update() -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_three_namespaces_stay(name: str) -> None:
+def test_system_namespaces_cannot_be_deleted(name: str) -> None:
     with pytest.raises(StatusError, match="this namespace may not be deleted") as refused:
         NAMESPACES.strategy.check_delete(None, {"metadata": {"name": name}})  # type: ignore[arg-type]
     assert refused.value.code == 403
 
 
-async def test_a_node_begins_tainted_and_may_lose_the_taint() -> None:
+async def test_a_new_node_is_tainted_not_ready_and_the_taint_can_be_removed() -> None:
     async with a_world() as world:
         made = await created(world, "nodes", named(status={"capacity": {"cpu": "2"}}))
         assert made["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
@@ -154,7 +154,7 @@ async def test_a_node_begins_tainted_and_may_lose_the_taint() -> None:
         assert "taints" not in (await patched(world, "nodes", {"spec": {"taints": None}}))["spec"]
 
 
-async def test_one_event_has_two_forms() -> None:
+async def test_events_can_be_read_in_both_api_groups() -> None:
     async with a_world() as world:
         body = named(
             regarding={"namespace": "default", "name": "p"},
@@ -180,13 +180,13 @@ async def test_one_event_has_two_forms() -> None:
         assert NEW_EVENTS.view.from_storage(core)["note"] == "n"
 
 
-async def test_an_event_about_another_namespace_is_refused() -> None:
+async def test_an_event_about_an_object_in_another_namespace_is_rejected() -> None:
     async with a_world() as world:
         error = await refusal(created(world, "events", named(involvedObject={"namespace": "other"})))
         assert error.message.endswith('Invalid value: "other": does not match event.namespace')
 
 
-async def test_a_lease_needs_a_resource_version_to_be_put() -> None:
+async def test_updating_a_lease_requires_a_resource_version() -> None:
     async with a_world() as world:
         await created(world, "leases", named(spec={"holderIdentity": "a"}), LEASES)
         error = await refusal(world.update("x", named(), "leases", group=LEASES))
@@ -194,7 +194,7 @@ async def test_a_lease_needs_a_resource_version_to_be_put() -> None:
 
 
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets", "daemonsets"])
-async def test_the_generation_of_a_workload_counts_its_specs(plural: str) -> None:
+async def test_only_spec_changes_increment_the_generation_of_a_workload(plural: str) -> None:
     async with a_world() as world:
         made = await created(world, plural, {**workload(), "status": {"observedGeneration": 9}}, APPS)
         assert made["metadata"]["generation"] == 1
@@ -208,7 +208,7 @@ async def test_the_generation_of_a_workload_counts_its_specs(plural: str) -> Non
 
 
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "daemonsets"])
-async def test_the_selector_of_a_workload_stays(plural: str) -> None:
+async def test_the_selector_of_a_workload_is_immutable(plural: str) -> None:
     async with a_world() as world:
         await created(world, plural, workload(), APPS)
         change = {
@@ -222,7 +222,7 @@ async def test_the_selector_of_a_workload_stays(plural: str) -> None:
         assert shown in error.message
 
 
-async def test_a_daemon_set_counts_its_templates_in_an_annotation() -> None:
+async def test_template_changes_increment_the_template_generation_of_a_daemon_set() -> None:
     async with a_world() as world:
         key = "deprecated.daemonset.template.generation"
         made = await created(world, "daemonsets", workload(), APPS)
@@ -234,7 +234,7 @@ async def test_a_daemon_set_counts_its_templates_in_an_annotation() -> None:
         assert changed["metadata"]["annotations"][key] == "2"
 
 
-async def test_little_of_a_stateful_set_may_change() -> None:
+async def test_most_fields_of_a_stateful_set_are_immutable() -> None:
     async with a_world() as world:
         await created(world, "statefulsets", workload(serviceName="s"), APPS)
         assert (await patched(world, "statefulsets", {"spec": {"replicas": 3}}, APPS))["spec"][
@@ -244,7 +244,7 @@ async def test_little_of_a_stateful_set_may_change() -> None:
         assert "updates to statefulset spec for fields other than 'replicas'" in error.message
 
 
-async def test_scale_shows_and_sets_the_replicas() -> None:
+async def test_scale_reads_and_writes_the_replicas() -> None:
     async with a_world() as world:
         obj = await created(world, "deployments", workload(), APPS)
         subresource = world.target("deployments", "x", group=APPS, subresource="scale").subresource

@@ -45,7 +45,7 @@ def references(value: Any) -> set[str]:
     return set()
 
 
-def test_every_patch_names_its_kind_and_takes_field_validation() -> None:
+def test_every_patch_operation_has_its_kind_and_accepts_field_validation() -> None:
     patches = [path["patch"] for path in document()["paths"].values() if "patch" in path]
     assert len(patches) == 2
     for patch in patches:
@@ -54,7 +54,7 @@ def test_every_patch_names_its_kind_and_takes_field_validation() -> None:
         assert "application/apply-patch+yaml" in patch["requestBody"]["content"]
 
 
-def test_every_reference_leads_to_a_schema_of_the_document() -> None:
+def test_every_reference_resolves_to_a_schema_of_the_document() -> None:
     made = document()
     schemas = made["components"]["schemas"]
     assert {reference.removeprefix("#/components/schemas/") for reference in references(made)} <= set(schemas)
@@ -70,7 +70,7 @@ def test_merge_keys_and_list_types_are_published() -> None:
     assert ports["x-kubernetes-list-map-keys"] == ["port", "protocol"]
 
 
-def test_each_verb_is_an_operation_and_none_is_there_twice() -> None:
+def test_each_verb_is_an_operation_with_a_unique_id() -> None:
     paths = document()["paths"]
     assert set(paths[ITEM]) == {"parameters", "get", "put", "patch", "delete"}
     assert set(paths["/api/v1/namespaces/{namespace}/services"]) == {"parameters", "get", "post", "delete"}
@@ -87,7 +87,7 @@ def test_each_verb_is_an_operation_and_none_is_there_twice() -> None:
     assert deleted.endswith("core.v1.Service")
 
 
-def test_a_group_of_kinds_that_are_not_described_has_a_document_without_paths() -> None:
+def test_a_group_without_described_kinds_has_a_document_without_paths() -> None:
     made = document("example.com")
     assert made["paths"] == {}
     kinds = made["components"]["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]

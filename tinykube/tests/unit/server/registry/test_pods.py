@@ -41,7 +41,7 @@ async def patched(world: World, body: JsonObject, subresource: str = "") -> Json
         ("", "IfNotPresent"),
     ],
 )
-def test_images_whose_tag_moves_are_always_pulled(image: str, policy: str) -> None:
+def test_mutable_tags_are_always_pulled(image: str, policy: str) -> None:
     assert pull_policy(image) == policy
 
 
@@ -89,19 +89,19 @@ def test_the_quality_of_service_follows_from_cpu_and_memory(spec: JsonObject, ex
     assert quality_of_service(spec) == expected
 
 
-def test_a_request_above_its_limit_is_told_with_both() -> None:
+def test_a_request_above_its_limit_is_reported_with_the_limit() -> None:
     (error,) = resource_errors("r", {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}})
     assert str(error) == 'r.requests: Invalid value: "2": must be less than or equal to cpu limit of 1500m'
 
 
-async def test_a_pod_begins_pending_whatever_its_creator_says_of_its_status() -> None:
+async def test_a_new_pod_is_pending_whatever_status_is_sent() -> None:
     async with a_world() as world:
         made = await created(world, {**pod(), "status": {"phase": "Running", "podIP": "1.2.3.4"}})
         assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
         assert made["metadata"]["generation"] == 1
 
 
-async def test_limits_become_requests() -> None:
+async def test_limits_default_the_requests() -> None:
     async with a_world() as world:
         body = pod(containers=[{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}])
         made = await created(world, body)
@@ -111,7 +111,7 @@ async def test_limits_become_requests() -> None:
         }
 
 
-async def test_a_pod_tolerates_lost_nodes_for_five_minutes_unless_it_says_otherwise() -> None:
+async def test_pods_tolerate_lost_nodes_for_five_minutes_by_default() -> None:
     async with a_world() as world:
         made = await created(world, pod())
         assert [one["tolerationSeconds"] for one in made["spec"]["tolerations"]] == [300, 300]
@@ -119,7 +119,7 @@ async def test_a_pod_tolerates_lost_nodes_for_five_minutes_unless_it_says_otherw
         assert made["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
-async def test_host_network_takes_the_container_ports_on_the_host() -> None:
+async def test_host_network_pods_use_their_container_ports_on_the_host() -> None:
     async with a_world() as world:
         containers = [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
         made = await created(world, pod(hostNetwork=True, containers=containers))
@@ -128,7 +128,7 @@ async def test_host_network_takes_the_container_ports_on_the_host() -> None:
         ]
 
 
-async def test_the_image_may_change_and_the_generation_tells() -> None:
+async def test_the_image_is_mutable_and_increments_the_generation() -> None:
     async with a_world() as world:
         await created(world, pod())
         changed = await patched(world, {"spec": {"containers": [{"name": "c", "image": "j"}]}})
@@ -136,7 +136,7 @@ async def test_the_image_may_change_and_the_generation_tells() -> None:
         assert changed["metadata"]["generation"] == 2
 
 
-async def test_other_fields_may_not_and_the_error_names_those_that_may_and_what_differs() -> None:
+async def test_changes_of_immutable_fields_are_rejected_with_the_mutable_fields_and_the_difference() -> None:
     async with a_world() as world:
         await created(world, pod())
         error = await refusal(patched(world, {"spec": {"hostname": "h"}}))
@@ -147,7 +147,7 @@ async def test_other_fields_may_not_and_the_error_names_those_that_may_and_what_
         assert rest == ["- hostname: null", '+ hostname: "h"']
 
 
-async def test_tolerations_are_added_and_never_taken_away() -> None:
+async def test_tolerations_can_be_added_but_not_removed() -> None:
     async with a_world() as world:
         own = {"key": "x", "operator": "Exists"}
         tolerations = (await created(world, pod(tolerations=[own])))["spec"]["tolerations"]
@@ -157,7 +157,7 @@ async def test_tolerations_are_added_and_never_taken_away() -> None:
         assert "existing toleration can not be modified except its tolerationSeconds" in error.message
 
 
-async def test_the_status_subresource_changes_the_status_alone() -> None:
+async def test_the_status_subresource_changes_only_the_status() -> None:
     async with a_world() as world:
         await created(world, pod())
         body = {"spec": {"hostname": "h"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
@@ -172,7 +172,7 @@ async def test_the_status_subresource_changes_the_status_alone() -> None:
         assert changed["metadata"]["generation"] == 1
 
 
-async def test_the_main_subresource_leaves_the_status_alone() -> None:
+async def test_updates_of_the_main_resource_ignore_the_status() -> None:
     async with a_world() as world:
         await created(world, pod())
         changed = await patched(world, {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Failed"}})
@@ -180,7 +180,7 @@ async def test_the_main_subresource_leaves_the_status_alone() -> None:
         assert changed["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_conditions_keep_the_generation_they_were_observed_at() -> None:
+async def test_conditions_keep_their_observed_generation() -> None:
     async with a_world() as world:
         await created(world, pod())
         first = {"type": "Ready", "status": "True", "observedGeneration": 1}
@@ -202,13 +202,13 @@ async def test_conditions_keep_the_generation_they_were_observed_at() -> None:
         ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, {"phase": "Succeeded"}, 10, 0),
     ],
 )
-def test_a_pod_has_its_grace_only_where_it_runs(
+def test_only_pods_running_on_a_node_have_a_grace_period(
     spec: JsonObject, status: JsonObject, asked: int | None, expected: int
 ) -> None:
     assert PODS.strategy.grace_period_seconds({"spec": spec, "status": status}, asked) == expected
 
 
-async def test_binding_sets_the_node_the_condition_and_the_labels_of_the_place() -> None:
+async def test_binding_sets_the_node_the_condition_and_the_topology_labels() -> None:
     async with a_world() as world:
         node = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z", "other": "x"}}}
         await world.create(node, "nodes")
@@ -225,7 +225,7 @@ async def test_binding_sets_the_node_the_condition_and_the_labels_of_the_place()
         assert refused.value.code == 409
 
 
-async def test_a_gated_pod_is_not_bound() -> None:
+async def test_a_gated_pod_cannot_be_bound() -> None:
     async with a_world() as world:
         obj = await created(world, pod(schedulingGates=[{"name": "a/b"}]))
         assert obj["status"]["conditions"][0]["reason"] == "SchedulingGated"
@@ -233,7 +233,7 @@ async def test_a_gated_pod_is_not_bound() -> None:
             Binding().write(world.request(), obj, {"target": {"name": "n"}})
 
 
-async def test_an_eviction_says_why_and_minds_the_uid() -> None:
+async def test_an_eviction_sets_a_condition_and_honours_the_uid_precondition() -> None:
     async with a_world() as world:
         obj = await created(world, pod())
         other = {"deleteOptions": {"preconditions": {"uid": "other"}}}
@@ -243,7 +243,7 @@ async def test_an_eviction_says_why_and_minds_the_uid() -> None:
         assert obj["status"]["conditions"][0]["reason"] == "EvictionByEvictionAPI"
 
 
-async def test_a_name_that_is_no_host_name_is_warned_of_once() -> None:
+async def test_a_pod_name_that_is_not_a_dns_label_causes_a_warning_on_create_only() -> None:
     async with a_world() as world:
         await created(world, pod("a.b"))
         assert world.last_request is not None
@@ -253,7 +253,7 @@ async def test_a_name_that_is_no_host_name_is_warned_of_once() -> None:
         assert world.last_request.warnings == []
 
 
-async def test_an_unknown_priority_class_is_forbidden() -> None:
+async def test_an_unknown_priority_class_is_rejected() -> None:
     async with a_world() as world:
         error = await refusal(created(world, pod(priorityClassName="gold")))
         assert (error.code, error.message) == (

@@ -34,17 +34,17 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 365 * 86_400
         (8 * YEAR + DAY, "8y"),
     ],
 )
-def test_ages_are_short(seconds: float, text: str) -> None:
+def test_ages_are_formatted_like_kubectl(seconds: float, text: str) -> None:
     assert human_duration(seconds) == text
 
 
-def test_what_has_no_time_has_an_unknown_age() -> None:
+def test_invalid_times_have_an_unknown_age() -> None:
     assert [since(value, NOW) for value in (None, "", "nonsense")] == ["<unknown>"] * 3
     assert since("2023-11-14T22:12:20Z", NOW) == "60s"
     assert since("2023-11-14T22:12:20.500000Z", NOW) == "59s"
 
 
-def test_selectors_print_sorted_by_key() -> None:
+def test_selectors_are_printed_sorted_by_key() -> None:
     selector = {
         "matchLabels": {"b": "c"},
         "matchExpressions": [
@@ -155,12 +155,12 @@ READY = [{"type": "Ready", "status": "True"}]
         (pod(phase="Failed", reason="Evicted"), "0/0", "Evicted"),
     ],
 )
-def test_the_state_of_a_pod_is_that_of_its_containers(obj: JsonObject, ready: str, status: str) -> None:
+def test_pod_status_is_derived_from_the_containers(obj: JsonObject, ready: str, status: str) -> None:
     row = cells("pods", obj)
     assert (row["Ready"], row["Status"]) == (ready, status)
 
 
-def test_a_pod_that_is_going_is_terminating_and_one_of_a_lost_node_unknown() -> None:
+def test_a_deleted_pod_is_terminating_or_unknown_on_a_lost_node() -> None:
     obj = pod(container(ready=True, running={}))
     obj["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:20Z"
     assert cells("pods", obj)["Status"] == "Terminating"
@@ -168,14 +168,14 @@ def test_a_pod_that_is_going_is_terminating_and_one_of_a_lost_node_unknown() -> 
     assert cells("pods", obj)["Status"] == "Unknown"
 
 
-def test_restarts_tell_when_the_last_one_was() -> None:
+def test_restarts_include_the_age_of_the_last_one() -> None:
     status = container(ready=True, restarts=2, running={})
     status["lastState"] = {"terminated": {"finishedAt": "2023-11-14T22:08:20Z"}}
     assert cells("pods", pod(status))["Restarts"] == "2 (5m ago)"
     assert cells("pods", pod(container(restarts=3)))["Restarts"] == "3"
 
 
-def test_endpoints_show_three_and_count_the_rest() -> None:
+def test_endpoints_show_three_addresses_and_count_the_rest() -> None:
     obj = {
         "subsets": [
             {"addresses": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}], "ports": [{"port": 80}]},
@@ -189,13 +189,13 @@ def test_endpoints_show_three_and_count_the_rest() -> None:
     assert cells("endpoints", {})["Endpoints"] == "<none>"
 
 
-def test_slices_show_what_they_have_or_that_it_is_unset() -> None:
+def test_endpoint_slices_show_their_ports_and_unset_endpoints() -> None:
     obj = {"endpoints": None, "ports": [{"name": "", "port": 80}, {"name": "a"}, {}]}
     row = cells("endpointslices", obj, "discovery.k8s.io")
     assert (row["Endpoints"], row["Ports"]) == ("<unset>", "80,a,*")
 
 
-def test_a_balancer_shows_what_it_has_got_and_that_it_waits() -> None:
+def test_a_load_balancer_shows_its_addresses_or_pending() -> None:
     spec = {
         "type": "LoadBalancer",
         "clusterIPs": ["10.0.0.1"],
@@ -211,7 +211,7 @@ def test_a_balancer_shows_what_it_has_got_and_that_it_waits() -> None:
     assert row["External-IP"] == "1.1.1.1,2.2.2.2,a.b,9.9.9.9"
 
 
-def test_both_forms_of_an_event_print_alike() -> None:
+def test_both_forms_of_an_event_are_printed_alike() -> None:
     core = {
         "apiVersion": "v1",
         "metadata": {"name": "e"},

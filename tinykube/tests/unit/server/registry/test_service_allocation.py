@@ -31,7 +31,7 @@ async def changed(world: World, name: str, **spec: Any) -> JsonObject:
     return changed_spec
 
 
-async def test_addresses_are_drawn_until_none_is_left_and_then_refused() -> None:
+async def test_addresses_are_allocated_until_the_range_is_full() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         drawn = {(await created(world, service(f"s{number}")))["clusterIP"] for number in range(6)}
         assert drawn == {f"10.0.0.{number}" for number in range(1, 7)}
@@ -40,7 +40,7 @@ async def test_addresses_are_drawn_until_none_is_left_and_then_refused() -> None
         assert "range is full" in error.message
 
 
-async def test_a_deleted_service_gives_everything_back() -> None:
+async def test_deleting_a_service_releases_its_addresses_and_ports() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         body = service(
             type="LoadBalancer",
@@ -55,7 +55,7 @@ async def test_a_deleted_service_gives_everything_back() -> None:
         assert (again["clusterIP"], again["healthCheckNodePort"]) == ("10.0.0.3", 30_001)
 
 
-async def test_a_dry_run_shows_an_address_and_holds_none() -> None:
+async def test_a_dry_run_returns_an_address_without_allocating_it() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         for number in range(20):
             shown = await world.create(service(f"s{number}", type="NodePort"), "services", DRY)
@@ -70,7 +70,7 @@ async def test_a_rejected_create_leaves_nothing_allocated() -> None:
         assert (await created(world, service(clusterIP="10.0.0.1")))["clusterIP"] == "10.0.0.1"
 
 
-async def test_a_create_of_a_name_that_is_taken_holds_nothing() -> None:
+async def test_creating_a_service_that_exists_allocates_nothing() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s", clusterIP="10.0.0.1"))
         for _ in range(20):
@@ -79,7 +79,7 @@ async def test_a_create_of_a_name_that_is_taken_holds_nothing() -> None:
             await created(world, service(f"other{number}"))
 
 
-async def test_an_update_that_is_refused_gives_back_what_it_took_and_keeps_what_it_had() -> None:
+async def test_a_rejected_update_releases_new_allocations_and_keeps_existing_ones() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s", clusterIP="10.0.0.1"))
         for _ in range(20):
@@ -90,14 +90,14 @@ async def test_an_update_that_is_refused_gives_back_what_it_took_and_keeps_what_
             await created(world, service(f"n{number}", type="NodePort", ports=[{"port": 80}]))
 
 
-async def test_a_type_without_node_ports_lets_go_of_them() -> None:
+async def test_changing_the_type_releases_node_ports() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s", type="NodePort", ports=[{"port": 80, "nodePort": 30_003}]))
         assert "nodePort" not in (await changed(world, "s", type="ClusterIP"))["ports"][0]
         await created(world, service("t", type="NodePort", ports=[{"port": 80, "nodePort": 30_003}]))
 
 
-async def test_a_second_family_comes_and_goes() -> None:
+async def test_a_second_ip_family_can_be_added_and_removed() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s"))
         both = await changed(world, "s", ipFamilyPolicy="RequireDualStack")
@@ -109,7 +109,7 @@ async def test_a_second_family_comes_and_goes() -> None:
         assert taken["ipFamilies"] == ["IPv6"]
 
 
-async def test_an_external_name_needs_no_address_and_gives_up_its_own() -> None:
+async def test_changing_to_external_name_releases_the_address() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s", clusterIP="10.0.0.1"))
         external = await changed(world, "s", type="ExternalName", externalName="a.b")
@@ -118,7 +118,7 @@ async def test_an_external_name_needs_no_address_and_gives_up_its_own() -> None:
         assert (await changed(world, "s", type="ClusterIP", externalName=None))["clusterIP"] != "10.0.0.1"
 
 
-async def test_a_cluster_of_one_family_refuses_two_and_prefers_one() -> None:
+async def test_a_single_stack_cluster_rejects_required_dual_stack_and_unknown_families() -> None:
     async with a_world(builtin_registry(SINGLE)) as world:
         error = await refusal(world.create(service(ipFamilyPolicy="RequireDualStack"), "services"))
         assert "this cluster is not configured for dual-stack services" in error.message
@@ -128,14 +128,14 @@ async def test_a_cluster_of_one_family_refuses_two_and_prefers_one() -> None:
         assert "not configured on this cluster" in error.message
 
 
-async def test_a_headless_service_without_selector_is_of_both_families_even_there() -> None:
+async def test_a_headless_service_without_selector_is_dual_stack_on_a_single_stack_cluster() -> None:
     async with a_world(builtin_registry(SINGLE)) as world:
         spec = await created(world, service(clusterIP="None"))
         assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4", "IPv6"], "RequireDualStack")
         assert spec["clusterIPs"] == ["None"]
 
 
-async def test_what_a_storage_holds_is_taken_again_after_a_restart() -> None:
+async def test_stored_services_are_allocated_again_after_a_restart() -> None:
     async with a_world(builtin_registry(TINY)) as world:
         await created(world, service("s", type="NodePort", clusterIP="10.0.0.2"))
         stored = await world.get("s", "services")
@@ -160,7 +160,7 @@ def _prepared(name: str, **spec: Any) -> JsonObject:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_after_any_history_the_pools_hold_what_the_services_have(seed: int) -> None:
+async def test_after_any_history_exactly_the_values_of_stored_services_are_allocated(seed: int) -> None:
     rng = random.Random(seed)
     async with a_world(builtin_registry(TINY)) as world:
         for _ in range(50):

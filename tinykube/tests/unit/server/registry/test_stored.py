@@ -6,7 +6,7 @@ from aiokube import InvalidError
 from tinykube import ThreadApiServer
 
 
-def test_the_value_and_the_policy_of_a_priority_class_do_not_change(api_server: ThreadApiServer) -> None:
+def test_value_and_preemption_policy_of_a_priority_class_are_immutable(api_server: ThreadApiServer) -> None:
     base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}}
     api_server.apply({**base, "value": 1, "description": "a"})
     api_server.apply({**base, "description": "b"})

@@ -17,7 +17,7 @@ from tinykube.server.registry.names import dns_label_problem, dns_subdomain_prob
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "1", "a" * 63])
-def test_good_labels_of_names(name: str) -> None:
+def test_valid_dns_labels_are_accepted(name: str) -> None:
     assert dns_label_problem(name) == ""
     assert validation.dns_label_problems(name) == []
 
@@ -32,12 +32,12 @@ def test_good_labels_of_names(name: str) -> None:
         ("a" * 64, "must be no more than 63 characters"),
     ],
 )
-def test_bad_labels_of_names(name: str, problem: str) -> None:
+def test_invalid_dns_labels_are_rejected(name: str, problem: str) -> None:
     assert dns_label_problem(name).startswith(problem)
     assert validation.dns_label_problems(name)[0].startswith(problem)
 
 
-def test_subdomains_may_have_dots_within() -> None:
+def test_dns_subdomains_may_contain_dots() -> None:
     assert dns_subdomain_problem("a.b-c.1") == ""
     assert dns_subdomain_problem("a..b").startswith("a lowercase RFC 1123 subdomain")
     assert dns_subdomain_problem("a" * 254) == "must be no more than 253 characters"
@@ -56,7 +56,7 @@ def test_subdomains_may_have_dots_within() -> None:
         ("x" * 254 + "/a", ["prefix part must be no more than 253 bytes"]),
     ],
 )
-def test_qualified_names(key: str, problems: list[str]) -> None:
+def test_qualified_names_are_validated(key: str, problems: list[str]) -> None:
     found = validation.qualified_name_problems(key)
     assert len(found) == len(problems)
     assert all(one.startswith(start) for one, start in zip(found, problems, strict=True))
@@ -66,18 +66,18 @@ def test_qualified_names(key: str, problems: list[str]) -> None:
     ("name", "count"),
     [("http", 0), ("a-1", 0), ("1", 1), ("A", 2), ("a--b", 1), ("-a", 1), ("a" * 16, 1), ("", 2)],
 )
-def test_names_of_ports(name: str, count: int) -> None:
+def test_port_names_are_validated(name: str, count: int) -> None:
     assert len(validation.port_name_problems(name)) == count
 
 
 @pytest.mark.parametrize(
     ("value", "number"), [(3, 3), ("25%", 25), ("101%", 101), ("x", 0), ("5", 5), ("", 0), ("%", 0)]
 )
-def test_counts_that_may_be_percentages(value: int | str, number: int) -> None:
+def test_int_or_percent_values_are_parsed(value: int | str, number: int) -> None:
     assert validation.int_or_percent_value(value) == number
 
 
-def test_no_more_than_all() -> None:
+def test_percentages_above_100_are_rejected() -> None:
     assert validation.at_most_all("f", "100%") == []
     assert [str(one) for one in validation.at_most_all("f", "101%")] == [
         'f: Invalid value: "101%": must not be greater than 100%'
@@ -97,7 +97,7 @@ def test_no_more_than_all() -> None:
         ("", "None"),
     ],
 )
-def test_old_fields_forgive_zeros(text: str, parsed: str) -> None:
+def test_legacy_address_fields_accept_leading_zeros(text: str, parsed: str) -> None:
     assert str(parse_sloppy(text)) == parsed
 
 
@@ -109,12 +109,12 @@ def test_old_fields_forgive_zeros(text: str, parsed: str) -> None:
         ("::ffff:10.0.0.1", "must not be an IPv4-mapped IPv6 address"),
     ],
 )
-def test_what_is_read_is_not_always_accepted(value: str, text: str) -> None:
+def test_non_canonical_addresses_are_rejected_unless_unchanged(value: str, text: str) -> None:
     assert [str(one) for one in address_errors("f", value)] == [f'f: Invalid value: "{value}": {text}']
     assert address_errors("f", value, (value,)) == []
 
 
-def test_new_fields_want_the_canonical_form() -> None:
+def test_new_address_fields_require_the_canonical_form() -> None:
     assert canonical_address_errors("f", "fd00::1") == []
     (error,) = canonical_address_errors("f", "FD00:0::1")
     assert error.message == 'Invalid value: "FD00:0::1": must be in canonical form ("fd00::1")'
@@ -123,12 +123,12 @@ def test_new_fields_want_the_canonical_form() -> None:
 @pytest.mark.parametrize(
     "address", ["0.0.0.0", "::", "127.0.0.1", "::1", "169.254.3.4", "fe80::1", "224.0.0.9", "ff02::1"]
 )
-def test_addresses_that_lead_nowhere_else_are_refused(address: str) -> None:
+def test_special_addresses_are_rejected_as_endpoints(address: str) -> None:
     assert len(endpoint_address_errors("f", address)) == 1
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1", "224.0.1.1", "255.255.255.255"])
-def test_other_addresses_are_not(address: str) -> None:
+def test_other_addresses_are_accepted_as_endpoints(address: str) -> None:
     assert endpoint_address_errors("f", address) == []
 
 
@@ -146,13 +146,13 @@ def test_other_addresses_are_not(address: str) -> None:
         ("10.0.0.1/8", "must not have bits set beyond the prefix length"),
     ],
 )
-def test_networks(network: str, problem: str) -> None:
+def test_networks_are_validated(network: str, problem: str) -> None:
     errors = network_errors("f", network)
     assert len(errors) == bool(problem)
     assert all(problem in error.message for error in errors)
 
 
-def test_warnings_tell_the_better_form() -> None:
+def test_warnings_suggest_the_canonical_address() -> None:
     assert address_warnings("f", "10.0.0.1") == []
     assert address_warnings("f", "010.0.0.1") == [
         'f: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"'
@@ -162,7 +162,7 @@ def test_warnings_tell_the_better_form() -> None:
     ]
 
 
-def test_families() -> None:
+def test_ip_families_are_detected() -> None:
     assert [family_of(one) for one in ("10.0.0.1", "fd00::1", "::ffff:1.2.3.4", "x")] == [
         "IPv4",
         "IPv6",

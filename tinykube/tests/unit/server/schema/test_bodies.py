@@ -13,7 +13,7 @@ from tinykube.server.schema.json_text import SyntaxProblemError, decode_json, in
 from tinykube.server.schema.yaml_text import YamlProblemError, decode_yaml
 
 
-def test_a_key_that_is_given_twice_is_told_with_its_path_and_the_last_one_counts() -> None:
+def test_duplicate_keys_are_reported_with_their_path_and_the_last_value_wins() -> None:
     text = b'{"metadata":{"name":"x","name":"y","labels":{"a":"1","a":"2","a":"3"}},"l":[{"p":80,"p":81}]}'
     value, duplicates = decode_json(text)
     assert value == {"metadata": {"name": "y", "labels": {"a": "3"}}, "l": [{"p": 81}]}
@@ -45,14 +45,14 @@ def test_a_key_that_is_given_twice_is_told_with_its_path_and_the_last_one_counts
         ("01", "invalid character '1' after top-level value"),
     ],
 )
-def test_malformed_json_is_rejected_with_gos_message(text: str, problem: str) -> None:
+def test_malformed_json_is_rejected_with_the_message_of_go(text: str, problem: str) -> None:
     with pytest.raises(SyntaxProblemError) as caught:
         decode_json(text.encode())
     assert str(caught.value) == problem
 
 
 @given(st.text(alphabet='{}[]":,0123456789.eE+-truefalsn\\ \n', max_size=12))
-def test_what_can_be_read_has_no_error_and_what_has_none_can_be_read(text: str) -> None:
+def test_syntax_errors_are_reported_exactly_for_undecodable_texts(text: str) -> None:
     problem = syntax_error(text.encode())
     try:
         decode_json(text.encode())
@@ -76,12 +76,12 @@ _members: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(_members)
-def test_duplicates_are_told_of_exactly_those_bodies_that_have_some(made: tuple[str, bool]) -> None:
+def test_duplicates_are_reported_exactly_for_bodies_that_have_some(made: tuple[str, bool]) -> None:
     text, has_duplicates = made
     assert bool(decode_json(text.encode())[1]) is has_duplicates
 
 
-def test_a_body_that_is_nested_without_end_is_refused() -> None:
+def test_deeply_nested_bodies_are_rejected() -> None:
     for opening in (b"[", b'{"a":'):
         with pytest.raises(SyntaxProblemError, match="exceeded max depth"):
             decode_json(opening * 100_000)
@@ -89,7 +89,7 @@ def test_a_body_that_is_nested_without_end_is_refused() -> None:
             decode_yaml(opening * 100_000)
 
 
-def test_a_refusal_quotes_the_beginning_of_the_body() -> None:
+def test_a_decode_error_quotes_the_start_of_the_body() -> None:
     decoder = TypedDecoder()
     for body, quoted in (
         (b"", "(<empty>)"),
@@ -130,11 +130,11 @@ def test_a_refusal_quotes_the_beginning_of_the_body() -> None:
         ('{"a": [1, null]}', {"a": [1, None]}),
     ],
 )
-def test_yaml_has_the_values_that_gos_library_gives_it(text: str, value: Any) -> None:
+def test_yaml_values_are_those_of_the_go_library(text: str, value: Any) -> None:
     assert decode_yaml(text.encode()) == (value, ())
 
 
-def test_duplicates_in_yaml_are_told_with_their_lines() -> None:
+def test_duplicates_in_yaml_are_reported_with_line_numbers() -> None:
     text = 'metadata:\n  name: x\n  name: z\ndata:\n  a: "1"\n  a: "2"\n'
     value, duplicates = decode_yaml(text.encode())
     assert value == {"metadata": {"name": "z"}, "data": {"a": "2"}}
@@ -143,13 +143,13 @@ def test_duplicates_in_yaml_are_told_with_their_lines() -> None:
     )
 
 
-def test_two_aliases_of_one_anchor_share_nothing() -> None:
+def test_aliases_of_an_anchor_share_no_data() -> None:
     value, _ = decode_yaml(b"x: &x {a: [1]}\nz: *x")
     value["x"]["a"].append(2)
     assert value["z"] == {"a": [1]}
 
 
-def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
+def test_recursive_and_exponential_aliases_are_rejected() -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{level}: &a{level} [{','.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
     with pytest.raises(YamlProblemError, match="excessive aliasing"):
@@ -170,20 +170,20 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
         ("\x00", "yaml: "),
     ],
 )
-def test_what_is_no_yaml_is_refused_in_one_line_with_its_place(text: str, problem: str) -> None:
+def test_invalid_yaml_is_rejected_in_one_line_with_its_position(text: str, problem: str) -> None:
     with pytest.raises(YamlProblemError) as caught:
         decode_yaml(text.encode())
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_json_under_a_yaml_type_is_read_as_json() -> None:
+def test_json_with_a_yaml_content_type_is_decoded_as_json() -> None:
     assert TypedDecoder().yaml(b'{"a":"1","a":"2"}') == ({"a": "2"}, ('duplicate field "a"',))
     with pytest.raises(StatusError, match="yaml: line 1: mapping values"):
         TypedDecoder().yaml(b"a: b: c")
 
 
-def test_yaml_that_is_nested_without_end_is_refused_before_it_is_composed() -> None:
+def test_deeply_nested_yaml_is_rejected_before_composing() -> None:
     # The C library composes recursively, and would crash the process.
     for text in (b"[" * 200_000, b"- " * 200_000, b"? " * 100_000, b"{a: " * 100_000):
         with pytest.raises(YamlProblemError):
@@ -191,7 +191,7 @@ def test_yaml_that_is_nested_without_end_is_refused_before_it_is_composed() -> N
     assert decode_yaml(b"[" * 200 + b"]" * 200)[1] == ()
 
 
-def test_duplicate_and_unknown_fields_are_told_in_the_order_of_the_document() -> None:
+def test_duplicate_and_unknown_fields_are_reported_in_document_order() -> None:
     body = b'{"spec": {"odd": 1, "replicas": 2, "replicas": 3, "late": 4, "odd2": [{"x": 1, "x": 2}]}}'
     _, duplicates = decode_json(body)
     unknown = ('unknown field "spec.odd"', 'unknown field "spec.late"', 'unknown field "spec.odd2"')

@@ -76,7 +76,7 @@ def service(**spec: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_the_real_server(
+def test_wrong_types_are_rejected_with_the_messages_of_kube_apiserver(
     document: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ConformError) as caught:
@@ -84,14 +84,14 @@ def test_a_value_of_the_wrong_type_is_refused_in_the_words_of_the_real_server(
     assert str(caught.value) == text
 
 
-def test_a_refusal_of_the_schema_is_an_answer_of_400() -> None:
+def test_a_type_error_is_a_bad_request() -> None:
     with pytest.raises(StatusError) as caught:
         TypeSchema().conform("", "v1", "Service", service(ports="a"))
     assert caught.value.code == 400
     assert caught.value.message.startswith('Service in version "v1" cannot be handled as a Service: json: ')
 
 
-def test_unknown_fields_are_taken_out_and_told_with_their_paths() -> None:
+def test_unknown_fields_are_dropped_and_reported_with_their_paths() -> None:
     document = service(ports=[{"port": 80, "foo": 1}], bar=2, Selector={"a": "b"})
     assert conform(SERVICE, document) == [
         'unknown field "spec.ports[0].foo"',
@@ -101,11 +101,11 @@ def test_unknown_fields_are_taken_out_and_told_with_their_paths() -> None:
     assert document["spec"] == {"ports": [{"port": 80, "targetPort": 0}]}
 
 
-def test_an_unknown_field_at_the_top_has_no_path() -> None:
+def test_an_unknown_top_level_field_has_no_path_prefix() -> None:
     assert conform(SERVICE, {"foo": {}}) == ['unknown field "foo"']
 
 
-def test_null_is_absent_in_an_object_and_a_zero_in_lists_and_maps() -> None:
+def test_null_is_dropped_from_objects_and_becomes_a_zero_value_in_lists_and_maps() -> None:
     document: dict[str, Any] = {
         "metadata": {"name": "x", "labels": {"a": None}, "finalizers": [None]},
         "spec": {"ports": [None, {"port": 80, "name": None}], "type": None},
@@ -116,7 +116,7 @@ def test_null_is_absent_in_an_object_and_a_zero_in_lists_and_maps() -> None:
     assert document["spec"] == {"ports": [{"port": 0, "targetPort": 0}, {"port": 80, "targetPort": 0}]}
 
 
-def test_what_says_nothing_is_left_out_and_what_is_always_written_is_filled_in() -> None:
+def test_empty_optional_values_are_dropped_and_required_structs_are_added() -> None:
     document = {
         "metadata": {"name": "x", "labels": {}},
         "spec": {
@@ -133,7 +133,7 @@ def test_what_says_nothing_is_left_out_and_what_is_always_written_is_filled_in()
     }
 
 
-def test_a_pointers_zero_says_something() -> None:
+def test_zero_values_of_pointer_fields_are_kept() -> None:
     document = {
         "addressType": "IPv4",
         "ports": [{"port": 0, "name": ""}],
@@ -144,13 +144,13 @@ def test_a_pointers_zero_says_something() -> None:
     assert document["endpoints"] == [{"addresses": ["10.0.0.1"], "conditions": {"ready": False}, "hints": {}}]
 
 
-def test_an_empty_list_that_is_always_written_is_null() -> None:
+def test_an_empty_required_list_becomes_null() -> None:
     document: dict[str, Any] = {"addressType": "IPv4", "endpoints": [], "metadata": {}}
     conform(kind_type("discovery.k8s.io", "v1", "EndpointSlice"), document)
     assert document == {"addressType": "IPv4", "endpoints": None, "ports": None, "metadata": {}}
 
 
-def test_an_event_without_times_has_nulls_for_them() -> None:
+def test_missing_times_of_an_event_become_null() -> None:
     document: dict[str, Any] = {"involvedObject": {}, "firstTimestamp": "2020-01-01T00:00:00.9+02:00"}
     conform(kind_type("", "v1", "Event"), document)
     assert document == {
@@ -165,7 +165,7 @@ def test_an_event_without_times_has_nulls_for_them() -> None:
     }
 
 
-def test_resource_lists_are_rounded_up_to_thousandths_and_other_quantities_are_not() -> None:
+def test_resource_lists_are_rounded_up_to_milli_units_and_other_quantities_are_not() -> None:
     document = {
         "spec": {
             "containers": [{"name": "a", "resources": {"limits": {"cpu": "0.1m", "memory": "1024Mi"}}}],
@@ -178,7 +178,7 @@ def test_resource_lists_are_rounded_up_to_thousandths_and_other_quantities_are_n
     assert spec["volumes"][0]["emptyDir"]["sizeLimit"] == "100u"
 
 
-def test_bytes_are_checked_and_spelt_without_line_breaks() -> None:
+def test_base64_is_validated_and_normalised() -> None:
     secret = kind_type("", "v1", "Secret")
     document = {"data": {"a": "YW\n==", "b": [1, 2], "c": None}}
     conform(secret, document)
@@ -188,7 +188,7 @@ def test_bytes_are_checked_and_spelt_without_line_breaks() -> None:
             conform(secret, {"data": {"a": text}})
 
 
-def test_fields_of_managed_fields_and_embedded_objects_are_kept_as_they_are() -> None:
+def test_managed_fields_and_embedded_objects_are_kept_unchanged() -> None:
     fields: dict[str, Any] = {"f:spec": {"f:ports": {'k:{"port":80}': {".": {}}}}}
     document = {"metadata": {"managedFields": [{"manager": "m", "fieldsV1": copy.deepcopy(fields)}]}}
     assert conform(SERVICE, document) == []
@@ -198,7 +198,7 @@ def test_fields_of_managed_fields_and_embedded_objects_are_kept_as_they_are() ->
     assert revision["data"] == {"spec": {"anything": [None, 0, ""]}}
 
 
-def test_a_type_that_holds_itself_is_followed_to_the_end() -> None:
+def test_recursive_types_are_checked_at_every_level() -> None:
     schema = {"properties": {"a": {"properties": {"b": {"tipe": "string", "type": "string"}}}}}
     document = {
         "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]},
@@ -208,7 +208,7 @@ def test_a_type_that_holds_itself_is_followed_to_the_end() -> None:
     ]
 
 
-def test_conforming_twice_changes_nothing() -> None:
+def test_conforming_is_idempotent() -> None:
     document = {
         "metadata": {"name": "x", "creationTimestamp": None},
         "spec": {
@@ -223,7 +223,7 @@ def test_conforming_twice_changes_nothing() -> None:
     assert document == once
 
 
-def test_a_document_that_is_nested_without_end_is_an_answer_of_400() -> None:
+def test_a_deeply_nested_document_is_a_bad_request() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(800):
         schema = {"properties": {"a": schema}}

@@ -18,7 +18,7 @@ def defaulted(group: str, kind: str, document: dict[str, Any]) -> dict[str, Any]
     return document
 
 
-def test_a_pod_gets_what_every_pod_has() -> None:
+def test_pod_defaults_are_set() -> None:
     pod = defaulted("", "Pod", {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}})
     assert pod["spec"] == {
         "containers": [
@@ -39,14 +39,14 @@ def test_a_pod_gets_what_every_pod_has() -> None:
     }
 
 
-def test_service_links_are_for_pods_alone_and_not_for_templates() -> None:
+def test_service_links_are_defaulted_in_pods_but_not_in_templates() -> None:
     template = {"spec": {"containers": [{"name": "a"}]}}
     deployment = defaulted("apps", "Deployment", {"spec": {"selector": {}, "template": template}})
     assert deployment["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
     assert "enableServiceLinks" not in deployment["spec"]["template"]["spec"]
 
 
-def test_a_probe_gets_its_numbers_only_where_there_is_one() -> None:
+def test_probe_defaults_are_set_only_on_existing_probes() -> None:
     probe = {"grpc": {"port": 5}}
     pod = defaulted(
         "", "Pod", {"spec": {"containers": [{"name": "a", "livenessProbe": probe}, {"name": "b"}]}}
@@ -62,7 +62,7 @@ def test_a_probe_gets_its_numbers_only_where_there_is_one() -> None:
     assert "livenessProbe" not in second
 
 
-def test_a_volume_of_no_kind_is_an_empty_directory() -> None:
+def test_a_volume_without_a_source_is_an_empty_dir() -> None:
     volumes = [{"name": "a"}, {"name": "b", "configMap": {"name": "c"}}]
     pod = defaulted("", "Pod", {"spec": {"containers": [], "volumes": volumes}})
     assert pod["spec"]["volumes"] == [
@@ -71,7 +71,7 @@ def test_a_volume_of_no_kind_is_an_empty_directory() -> None:
     ]
 
 
-def test_a_deployment_that_recreates_has_no_parameters_of_a_rolling_update() -> None:
+def test_only_rolling_update_deployments_get_rolling_update_parameters() -> None:
     rolling = defaulted("apps", "Deployment", {"spec": {}})["spec"]["strategy"]
     assert rolling == {
         "type": "RollingUpdate",
@@ -81,7 +81,7 @@ def test_a_deployment_that_recreates_has_no_parameters_of_a_rolling_update() -> 
     assert recreate["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_a_stateful_set_gets_its_partition_only_where_the_strategy_was_left_open() -> None:
+def test_the_partition_is_defaulted_only_without_an_update_strategy() -> None:
     spec = defaulted("apps", "StatefulSet", {"spec": {}})["spec"]
     assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
     assert spec["persistentVolumeClaimRetentionPolicy"] == {
@@ -92,7 +92,7 @@ def test_a_stateful_set_gets_its_partition_only_where_the_strategy_was_left_open
     assert given["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
 
 
-def test_what_is_given_stays() -> None:
+def test_given_values_are_not_overwritten_by_defaults() -> None:
     slice_ = defaulted(
         "discovery.k8s.io", "EndpointSlice", {"ports": [{"port": 80, "name": "a", "protocol": "UDP"}, {}]}
     )
@@ -103,7 +103,7 @@ def test_what_is_given_stays() -> None:
     assert defaulted("apps", "Deployment", {"spec": {"replicas": 0}})["spec"]["replicas"] == 0
 
 
-def test_two_documents_never_share_a_default() -> None:
+def test_documents_do_not_share_default_values() -> None:
     first = defaulted("", "Pod", {"spec": {"containers": []}})
     first["spec"]["securityContext"]["runAsUser"] = 1
     second = defaulted("", "Pod", {"spec": {"containers": []}})

@@ -71,7 +71,7 @@ def fields() -> Iterator[tuple[ObjectType, Field]]:
             yield described, field
 
 
-def test_a_file_says_a_paragraph_a_type_and_one_a_field() -> None:
+def test_a_description_file_is_parsed_into_types_and_fields() -> None:
     read = read_descriptions(ABOUT, "x.about")
     assert list(read) == ["Pod", "Twin"]
     assert (read["Pod"].text, read["Pod"].like) == ("Some containers that run together.", "")
@@ -90,13 +90,13 @@ def test_a_file_says_a_paragraph_a_type_and_one_a_field() -> None:
         ("Pod: a\n spec: b\n", "x.about:2: write 'Type: words'"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_told_with_its_number(text: str, told: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(text: str, told: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         read_descriptions(text, "x.about")
     assert str(caught.value).startswith(told)
 
 
-def test_every_type_and_every_field_of_a_kind_that_has_an_effect_is_described() -> None:
+def test_every_type_and_field_of_a_functional_kind_is_described() -> None:
     about = Descriptions()
     silent = [f"{one.package}.{one.name}" for one in types() if not about.of_type(one)]
     silent += [
@@ -107,7 +107,7 @@ def test_every_type_and_every_field_of_a_kind_that_has_an_effect_is_described() 
     assert not silent
 
 
-def test_nothing_is_described_that_is_not_there() -> None:
+def test_every_description_belongs_to_an_existing_type_or_field() -> None:
     about = Descriptions()
     left_over = []
     for name in PACKAGES:
@@ -129,7 +129,7 @@ def test_nothing_is_described_that_is_not_there() -> None:
     assert not left_over
 
 
-def test_types_and_fields_are_described_in_the_order_of_the_facts() -> None:
+def test_types_and_fields_are_described_in_schema_order() -> None:
     about = Descriptions()
     for name in PACKAGES:
         types, words = package(name).types, about.of_package(name)
@@ -141,7 +141,7 @@ def test_types_and_fields_are_described_in_the_order_of_the_facts() -> None:
                 assert list(one.fields) == [field for field in known if field in one.fields], type_name
 
 
-async def test_everything_that_is_served_is_described() -> None:
+async def test_every_served_schema_has_descriptions() -> None:
     silent, groups = [], 0
     undescribed = {
         f"{package(name).openapi_prefix}.{one.name}"
@@ -164,7 +164,7 @@ async def test_everything_that_is_served_is_described() -> None:
     assert not silent
 
 
-def test_a_static_default_is_published() -> None:
+def test_static_defaults_are_mentioned_in_the_description() -> None:
     about = Descriptions()
     silent = []
     for owner, field in fields():
@@ -175,7 +175,7 @@ def test_a_static_default_is_published() -> None:
     assert not silent
 
 
-def test_a_description_is_plain_text_that_ends_as_a_sentence() -> None:
+def test_descriptions_are_ascii_sentences() -> None:
     about = Descriptions()
     for name in PACKAGES:
         for type_name, words in about.of_package(name).items():
@@ -185,21 +185,21 @@ def test_a_description_is_plain_text_that_ends_as_a_sentence() -> None:
                 assert "  " not in one, (type_name, one)
 
 
-def test_an_inlined_field_has_its_own_words_where_the_host_has_some() -> None:
+def test_the_host_type_can_override_the_description_of_an_inlined_field() -> None:
     about = Descriptions()
     core = package("core_v1").types
     assert about.of_field(core["SecretKeySelector"], "name") == "The name of the Secret."
     assert about.of_field(core["Volume"], "emptyDir") == about.of_field(core["VolumeSource"], "emptyDir")
 
 
-def test_a_type_that_is_like_another_has_its_words_for_what_it_does_not_say_itself() -> None:
+def test_a_type_like_another_inherits_missing_descriptions() -> None:
     about = Descriptions()
     own, other = (object_type(ObjectRef("core_v1", name)) for name in ("EphemeralContainer", "Container"))
     assert about.of_field(own, "image") == about.of_field(other, "image")
     assert about.of_field(own, "ports") == "Not allowed for ephemeral containers."
 
 
-def test_lists_and_other_kinds_have_their_own_words_for_what_all_have() -> None:
+def test_lists_and_objects_have_different_descriptions_of_common_fields() -> None:
     about = Descriptions()
     pod, pods = kind_type("", "v1", "Pod"), kind_type("", "v1", "PodList")
     assert about.of_field(pod, "kind") == about.of_field(pods, "kind")
@@ -208,7 +208,7 @@ def test_lists_and_other_kinds_have_their_own_words_for_what_all_have() -> None:
     assert about.of_field(pod, "nonsense") == ""
 
 
-async def test_a_server_reads_no_description_before_a_document_is_asked_for(
+async def test_descriptions_are_loaded_with_the_first_openapi_document(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []

@@ -19,7 +19,7 @@ def documents() -> list[dict[str, Any]]:
     ]
 
 
-def test_all_groups_are_in_one_document_and_nothing_that_was_given_is_changed() -> None:
+def test_all_groups_are_merged_into_one_document_without_changing_the_inputs() -> None:
     given = documents()
     before = copy.deepcopy(given)
     made = swagger(given)
@@ -29,7 +29,7 @@ def test_all_groups_are_in_one_document_and_nothing_that_was_given_is_changed() 
         assert document["components"]["schemas"].keys() <= made["definitions"].keys()
 
 
-def test_references_point_into_the_document_itself() -> None:
+def test_references_resolve_within_the_document() -> None:
     made = swagger(documents())
 
     def references(value: Any) -> list[str]:
@@ -43,7 +43,7 @@ def test_references_point_into_the_document_itself() -> None:
         assert (start, name in made["definitions"]) == ("#/definitions", True), reference
 
 
-def test_a_value_of_several_types_is_a_string_with_a_format_and_defaults_are_not_told() -> None:
+def test_int_or_string_is_a_string_with_a_format_and_defaults_are_omitted() -> None:
     made = swagger(documents())["definitions"]
     either = made["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
     assert {**either, "description": ""} == {
@@ -60,7 +60,7 @@ def test_merge_keys_and_list_types_are_kept() -> None:
     assert ports["x-kubernetes-list-map-keys"] == ["port", "protocol"]
 
 
-def test_a_body_is_a_parameter() -> None:
+def test_a_request_body_becomes_a_parameter() -> None:
     create = swagger(documents())["paths"]["/api/v1/namespaces/{namespace}/configmaps"]["post"]
     (body,) = [one for one in create["parameters"] if one["in"] == "body"]
     assert (body["required"], body["schema"]["$ref"]) == (True, f"#/definitions/{PREFIX}ConfigMap")
@@ -71,7 +71,7 @@ def test_a_body_is_a_parameter() -> None:
     ] == "string"
 
 
-def test_a_type_of_several_groups_names_them_all() -> None:
+def test_a_type_of_several_groups_lists_all_of_them() -> None:
     options = swagger(documents())["definitions"]["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]
     groups = {one["group"] for one in options["x-kubernetes-group-version-kind"]}
     assert {"", "apps", "discovery.k8s.io"} <= groups
@@ -84,7 +84,7 @@ def in_v2(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def test_what_may_be_null_is_of_no_type_and_not_required() -> None:
+def test_nullable_schemas_have_no_type_and_are_not_required() -> None:
     said = {"type": "object", "properties": {"b": {"type": "string"}}, "description": "d"}
     assert in_v2({**said, "nullable": True}) == {"description": "d"}
     holder = {"type": "object", "required": ["a", "b"], "properties": {"a": {**said, "nullable": True}}}
@@ -96,7 +96,7 @@ def test_what_may_be_null_is_of_no_type_and_not_required() -> None:
     assert "required" not in in_v2({**holder, "required": ["a"]})
 
 
-def test_what_keeps_unknown_fields_says_nothing_of_its_own() -> None:
+def test_schemas_that_preserve_unknown_fields_have_no_constraints() -> None:
     keeping = {"x-kubernetes-preserve-unknown-fields": True}
     inner = {"properties": {"b": {"type": "string"}}}
     assert in_v2({"type": "object", **inner, **keeping}) == keeping
@@ -106,7 +106,7 @@ def test_what_keeps_unknown_fields_says_nothing_of_its_own() -> None:
     assert in_v2(listed) == {"type": "array", "items": keeping}
 
 
-def test_choices_are_left_to_the_server() -> None:
+def test_combinators_are_omitted() -> None:
     choice = {"anyOf": [{"required": ["a"]}], "oneOf": [{}], "not": {}, "allOf": [{}, {}]}
     assert in_v2({"type": "object", **choice}) == {"type": "object"}
     either = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}

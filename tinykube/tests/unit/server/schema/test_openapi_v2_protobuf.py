@@ -36,7 +36,7 @@ def document_of(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_what_is_read_back_is_the_document_itself() -> None:
+def test_a_decoded_document_equals_the_original() -> None:
     given = whole_document()
     read = read_document(swagger_protobuf(given))
     assert read == without_empty_lists(given)
@@ -61,18 +61,18 @@ def test_what_is_read_back_is_the_document_itself() -> None:
         {"x-kubernetes-validations": [{"rule": "self > 1"}], "x-kubernetes-list-map-keys": ["a", "b"]},
     ],
 )
-def test_whatever_a_schema_may_say_is_written(schema: dict[str, Any]) -> None:
+def test_every_schema_keyword_is_encoded(schema: dict[str, Any]) -> None:
     given = document_of(schema)
     assert read_document(swagger_protobuf(given)) == given
 
 
-def test_words_that_the_message_does_not_know_and_zeros_are_left_out() -> None:
+def test_unknown_keywords_and_zero_values_are_omitted() -> None:
     given = document_of(
         {"type": "string", "nonsense": 1, "minLength": 0, "uniqueItems": False, "pattern": ""}
     )
     assert read_document(swagger_protobuf(given)) == document_of({"type": "string"})
 
 
-def test_a_type_is_a_name_or_several() -> None:
+def test_a_single_type_and_a_list_of_one_type_are_encoded_alike() -> None:
     one, several = (swagger_protobuf(document_of({"type": told})) for told in ("string", ["string"]))
     assert one == several

@@ -37,7 +37,7 @@ def envelope(api_version: str, kind: str, raw: bytes, content_type: str = "") ->
 METADATA = field(1, "x") + field(2, "") + field(3, "") + field(7, 0) + field(8, b"")
 
 
-def test_a_lease_is_read_with_its_times_and_numbers() -> None:
+def test_a_lease_is_decoded_with_times_and_numbers() -> None:
     moment = field(1, 1577836800) + field(2, 123456000)
     spec = field(1, "me") + field(2, 15) + field(3, moment) + field(5, 0)
     raw = field(1, METADATA) + field(2, spec)
@@ -57,7 +57,7 @@ def test_a_lease_is_read_with_its_times_and_numbers() -> None:
     }
 
 
-def test_a_message_without_fields_is_no_time_rather_than_the_year_1970() -> None:
+def test_an_empty_time_message_is_null() -> None:
     event = decode_message(
         kind_type("", "v1", "Event"), field(1, METADATA) + field(6, b"") + field(7, field(1, 5))
     )
@@ -66,12 +66,12 @@ def test_a_message_without_fields_is_no_time_rather_than_the_year_1970() -> None
     assert event["lastTimestamp"] == "1970-01-01T00:00:05Z"
 
 
-def test_a_number_below_zero_is_read_as_one() -> None:
+def test_negative_numbers_are_decoded() -> None:
     options = decode_message(kind_type("", "v1", "DeleteOptions"), field(1, -1))
     assert options == {"gracePeriodSeconds": -1}
 
 
-def test_options_are_read_under_the_group_version_they_are_sent_with() -> None:
+def test_delete_options_are_decoded_with_the_group_version_they_are_sent_with() -> None:
     body = envelope("coordination.k8s.io/v1", "DeleteOptions", field(4, "Background"))
     document = decode_protobuf(body, "coordination.k8s.io", "v1", "Lease")
     assert document == {
@@ -81,7 +81,7 @@ def test_options_are_read_under_the_group_version_they_are_sent_with() -> None:
     }
 
 
-def test_ports_of_a_service_are_numbers_or_names() -> None:
+def test_target_ports_are_numbers_or_names() -> None:
     by_number = field(3, 80) + field(4, field(1, 0) + field(2, 8080) + field(3, ""))
     by_name = field(3, 81) + field(4, field(1, 1) + field(2, 0) + field(3, "http"))
     raw = field(2, field(1, by_number) + field(1, by_name) + field(2, field(1, "app") + field(2, "web")))
@@ -92,7 +92,7 @@ def test_ports_of_a_service_are_numbers_or_names() -> None:
     }
 
 
-def test_inlined_messages_lose_their_level() -> None:
+def test_inlined_messages_are_flattened() -> None:
     volume = field(1, "v") + field(2, field(19, field(1, field(1, "config")) + field(3, 420)))
     probe = field(1, field(2, field(1, "/healthz"))) + field(2, 5)
     container = field(1, "c") + field(10, probe)
@@ -105,7 +105,7 @@ def test_inlined_messages_lose_their_level() -> None:
     }
 
 
-def test_bytes_quantities_embedded_json_and_lists_in_maps_have_their_json_forms() -> None:
+def test_bytes_quantities_embedded_json_and_nested_lists_have_their_json_forms() -> None:
     entry = field(1, "a") + field(2, b"\x00\x01\x02")
     secret = decode_message(kind_type("", "v1", "Secret"), field(2, entry))
     assert secret["data"] == {"a": "AAEC"}
@@ -122,7 +122,7 @@ def test_bytes_quantities_embedded_json_and_lists_in_maps_have_their_json_forms(
     assert review["status"]["userInfo"]["extra"] == {"scopes": ["r", "w"]}
 
 
-def test_a_schema_of_a_custom_resource_has_its_choices() -> None:
+def test_json_schema_props_are_decoded_with_their_union_types() -> None:
     crd = kind_type("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     items = field(24, field(1, field(5, "string")))
     number = varint(11 << 3 | 1) + struct.pack("<d", 1.5)
@@ -138,7 +138,7 @@ def test_a_schema_of_a_custom_resource_has_its_choices() -> None:
     }
 
 
-def test_fields_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_fields_are_skipped() -> None:
     raw = field(1, METADATA) + field(99, "x") + field(100, 5) + varint(101 << 3 | 5) + b"abcd"
     assert decode_message(kind_type("", "v1", "ConfigMap"), raw)["metadata"]["name"] == "x"
 
@@ -155,19 +155,19 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
         field(2, field(1, b"\xff\xfe") + field(2, "x")),
     ],
 )
-def test_bytes_that_are_no_message_are_refused(raw: bytes) -> None:
+def test_invalid_messages_are_rejected(raw: bytes) -> None:
     with pytest.raises(ProtobufError):
         decode_message(kind_type("", "v1", "ConfigMap"), raw)
 
 
-def test_a_text_that_is_cut_off_is_refused() -> None:
+def test_a_truncated_string_is_rejected() -> None:
     for number in (1, 2):
         cut = varint(number << 3 | 2) + varint(10) + b"short"
         with pytest.raises(ProtobufError, match="unexpected EOF"):
             decode_message(kind_type("", "v1", "Secret"), field(1, cut) if number == 1 else cut)
 
 
-def test_a_body_without_the_prefix_is_answered_with_400_and_an_unknown_kind_with_415() -> None:
+def test_a_missing_prefix_is_rejected_with_400_and_an_unknown_kind_with_415() -> None:
     decoder = TypedDecoder()
     with pytest.raises(StatusError, match="expected prefix") as caught:
         decoder.protobuf(b"{}", "", "v1", "Pod")
@@ -183,7 +183,7 @@ def test_a_body_without_the_prefix_is_answered_with_400_and_an_unknown_kind_with
         )
 
 
-def test_json_in_the_envelope_is_json() -> None:
+def test_json_inside_the_envelope_is_decoded() -> None:
     body = envelope("v1", "ConfigMap", b'{"data":{"a":"1"}}', "application/json")
     assert decode_protobuf(body, "", "v1", "ConfigMap") == {
         "apiVersion": "v1",

@@ -45,7 +45,7 @@ from tinykube.server.schema.times import canonical_micro_time, canonical_time
         ("999999999999999999999n", "999999999999999999999n", "1T"),
     ],
 )
-def test_a_quantity_has_one_spelling(given: str, plain: str, milli: str) -> None:
+def test_quantities_have_a_canonical_form(given: str, plain: str, milli: str) -> None:
     assert canonical_quantity(given) == plain
     assert canonical_quantity(given, to_milli=True) == milli
     assert canonical_quantity(plain) == plain
@@ -74,7 +74,7 @@ def test_an_invalid_suffix_is_rejected(text: str) -> None:
         ("0001-01-01T00:00:00Z", None),
     ],
 )
-def test_a_time_is_told_in_utc_and_whole_seconds(given: str, seconds: str | None) -> None:
+def test_times_are_normalised_to_utc_and_whole_seconds(given: str, seconds: str | None) -> None:
     assert canonical_time(given) == seconds
 
 
@@ -94,7 +94,7 @@ _MICRO = 'as "2006-01-02T15:04:05.000000Z07:00": cannot parse'
         ("2020-01-01T00:00:00.123456+0100", f'{_MICRO} "+0100" as "Z07:00"'),
     ],
 )
-def test_a_micro_time_has_exactly_six_digits_of_a_second(given: str, why: str) -> None:
+def test_a_micro_time_requires_exactly_six_fractional_digits(given: str, why: str) -> None:
     with pytest.raises(ValueError, match="parsing time") as caught:
         canonical_micro_time(given)
     assert str(caught.value) == f'parsing time "{given}" {why}'

@@ -69,7 +69,7 @@ async def orderly(tmp_path: Path) -> tuple[Path, Contents, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("left_by", [orderly, crashed])
-async def test_no_flipped_bit_is_served_as_data(tmp_path: Path, left_by: object) -> None:
+async def test_a_flipped_bit_never_changes_the_served_data(tmp_path: Path, left_by: object) -> None:
     rng = random.Random(SEED)
     source, held, revision = await left_by(tmp_path)  # type: ignore[operator]
     refused = 0
@@ -97,7 +97,7 @@ async def test_no_flipped_bit_is_served_as_data(tmp_path: Path, left_by: object)
     assert refused > FLIPS // 10, "most bits carry data"
 
 
-async def test_a_database_without_its_end_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_truncated_write_ahead_log_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
     path, held, revision = await crashed(tmp_path)
     wal = path / "tinykube.db-wal"
     whole = wal.read_bytes()
@@ -113,7 +113,7 @@ async def test_a_database_without_its_end_is_refused_and_left_as_it_is(tmp_path:
         assert contents(storage) == held
 
 
-async def test_a_database_that_is_missing_or_empty_is_refused_where_there_was_one(tmp_path: Path) -> None:
+async def test_a_missing_or_truncated_database_is_rejected_if_one_existed(tmp_path: Path) -> None:
     path, held, revision = await orderly(tmp_path)
     database = path / "tinykube.db"
     whole = database.read_bytes()
@@ -129,7 +129,7 @@ async def test_a_database_that_is_missing_or_empty_is_refused_where_there_was_on
         assert contents(storage) == held
 
 
-async def test_without_its_marker_an_older_copy_is_accepted(tmp_path: Path) -> None:
+async def test_an_older_copy_is_accepted_only_without_the_marker(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as storage:
         await rewrite(storage, KEY, 1)
     old = (tmp_path / "data" / "tinykube.db").read_bytes()
@@ -144,7 +144,7 @@ async def test_without_its_marker_an_older_copy_is_accepted(tmp_path: Path) -> N
         assert contents(storage) == held
 
 
-async def test_the_database_of_another_directory_is_refused(tmp_path: Path) -> None:
+async def test_the_database_of_another_directory_is_rejected(tmp_path: Path) -> None:
     for name in ("one", "other"):
         async with opened(tmp_path / name) as storage:
             await rewrite(storage, KEY, 1)
@@ -153,7 +153,7 @@ async def test_the_database_of_another_directory_is_refused(tmp_path: Path) -> N
         opened(tmp_path / "one")
 
 
-async def test_a_marker_without_a_readable_mark_is_refused(tmp_path: Path) -> None:
+async def test_an_unreadable_marker_is_rejected(tmp_path: Path) -> None:
     path, held, _ = await orderly(tmp_path)
     (path / "marker").write_bytes(b"\0" * 1024)
     with pytest.raises(StorageOpenError, match="remove it to accept the database"):
@@ -163,7 +163,7 @@ async def test_a_marker_without_a_readable_mark_is_refused(tmp_path: Path) -> No
         assert contents(storage) == held
 
 
-def test_a_mark_survives_a_write_that_the_power_cut_short(tmp_path: Path) -> None:
+def test_a_torn_marker_write_falls_back_to_the_previous_mark(tmp_path: Path) -> None:
     marker = MarkerFile(tmp_path / "marker")
     marker.create(Mark(b"i" * 16, 1))
     marker.write(Mark(b"i" * 16, 2))
@@ -176,7 +176,7 @@ def test_a_mark_survives_a_write_that_the_power_cut_short(tmp_path: Path) -> Non
     marker.close()
 
 
-async def test_tables_that_were_not_made_here_are_refused(tmp_path: Path) -> None:
+async def test_unknown_tables_are_rejected(tmp_path: Path) -> None:
     path, _, _ = await orderly(tmp_path)
     with sqlite3.connect(path / "tinykube.db") as connection:
         connection.execute("CREATE TABLE other (id INTEGER)")
@@ -198,7 +198,7 @@ PRAGMA user_version = 1;
 """
 
 
-async def test_a_database_without_checksums_is_brought_up_to_date_when_it_is_opened(tmp_path: Path) -> None:
+async def test_a_database_without_checksums_is_migrated_when_opened(tmp_path: Path) -> None:
     path, held, revision = await orderly(tmp_path)
     (tmp_path / "old").mkdir(mode=0o700)
     with sqlite3.connect(tmp_path / "old" / "tinykube.db") as old:
@@ -219,7 +219,7 @@ async def test_a_database_without_checksums_is_brought_up_to_date_when_it_is_ope
 # ------------------------------------------------------------------------------------------- a full disk
 
 
-async def test_on_a_full_disk_deletions_are_stored_and_nothing_else(
+async def test_on_a_full_disk_only_deletions_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path / "data") as storage:
@@ -293,7 +293,7 @@ asyncio.run(main(Path(sys.argv[1])))
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_really_full_loses_nothing_and_takes_deletions(tmp_path: Path) -> None:
+def test_a_really_full_disk_loses_no_data_and_accepts_deletions(tmp_path: Path) -> None:
     """On a separate file system of 16 MiB, if this user may mount one."""
     script = 'mount -t tmpfs -o size=16m none "$1" && exec "$2" -c "$3" "$1/data"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, SMALL_DISK]
@@ -310,7 +310,7 @@ def test_a_disk_that_is_really_full_loses_nothing_and_takes_deletions(tmp_path: 
     assert done.stdout == "kept 5\n"
 
 
-def test_what_a_full_disk_refuses_is_told_apart(tmp_path: Path) -> None:
+def test_writes_that_free_space_are_distinguished(tmp_path: Path) -> None:
     key = StorageKey(CONFIGMAPS, "", "a")
     from tinykube.server.storage.store import _makes_room
 

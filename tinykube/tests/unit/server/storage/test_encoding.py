@@ -18,7 +18,7 @@ def document() -> dict[str, object]:
     }
 
 
-def test_kind_and_version_come_first_and_an_item_begins_behind_them() -> None:
+def test_kind_and_version_come_first_and_list_items_start_after_them() -> None:
     stored = encode_stored(KEY, document(), 12, describe)
     assert stored.encoded.startswith(b'{"kind":"Odd\\"Kind","apiVersion":"v1","data":')
     item = msgspec.json.decode(b"{" + stored.encoded[stored.item_offset :])
@@ -29,14 +29,14 @@ def test_kind_and_version_come_first_and_an_item_begins_behind_them() -> None:
     assert stored.fields["metadata.name"] == "a"
 
 
-def test_a_document_of_nothing_else_is_an_item_still() -> None:
+def test_an_empty_document_still_has_a_list_item() -> None:
     bare = encode_stored(KEY, {}, 1, describe)
     assert msgspec.json.decode(b"{" + bare.encoded[bare.item_offset :]) == {
         "metadata": {"resourceVersion": "1"}
     }
 
 
-def test_an_update_shares_with_its_forerunner_what_has_not_changed() -> None:
+def test_an_update_shares_unchanged_parts_with_its_predecessor() -> None:
     before = encode_stored(KEY, document(), 12, describe)
     after = encode_stored(StorageKey(CONFIGMAPS, "default", "a"), document(), 13, describe, before)
     assert after.labels is before.labels
@@ -48,7 +48,7 @@ def test_an_update_shares_with_its_forerunner_what_has_not_changed() -> None:
     assert before.labels == {"app": "web"}
 
 
-def test_what_is_removed_keeps_its_content_under_the_revision_of_its_end() -> None:
+def test_a_deleted_object_keeps_its_content_with_the_deletion_revision() -> None:
     before = encode_stored(KEY, document(), 12, describe)
     after = at_revision(before, 20, describe)
     gone = after.decode()

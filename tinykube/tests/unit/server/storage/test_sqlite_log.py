@@ -49,7 +49,7 @@ async def rewrite(storage: ObjectStorage, key: StorageKey, times: int) -> int:
     return revision
 
 
-async def test_nobody_else_may_read_what_is_stored(tmp_path: Path) -> None:
+async def test_data_files_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     path = tmp_path / "new" / "data"
     async with opened(path) as storage:
         await rewrite(storage, KEY, 1)
@@ -57,7 +57,7 @@ async def test_nobody_else_may_read_what_is_stored(tmp_path: Path) -> None:
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {0o600}
 
 
-async def test_a_directory_open_to_others_is_closed_if_it_is_empty_and_refused_if_not(tmp_path: Path) -> None:
+async def test_a_shared_directory_is_made_private_if_empty_and_rejected_otherwise(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir(mode=0o755)
     await opened(empty).aclose()
@@ -74,9 +74,7 @@ async def test_a_directory_open_to_others_is_closed_if_it_is_empty_and_refused_i
         opened(file)
 
 
-async def test_a_database_with_the_name_of_earlier_versions_is_opened_and_keeps_its_name(
-    tmp_path: Path,
-) -> None:
+async def test_a_database_with_the_former_name_is_opened_and_keeps_its_name(tmp_path: Path) -> None:
     storage = opened(tmp_path / "data")
     await rewrite(storage, KEY, 3)
     await storage.aclose()
@@ -89,7 +87,7 @@ async def test_a_database_with_the_name_of_earlier_versions_is_opened_and_keeps_
     assert not list((tmp_path / "data").glob("tinykube.db*"))
 
 
-async def test_two_servers_never_have_one_directory(tmp_path: Path) -> None:
+async def test_a_data_directory_is_locked_by_one_server(tmp_path: Path) -> None:
     async with opened(tmp_path / "data"):
         with pytest.raises(DataDirectoryInUseError, match=f"pid {os.getpid()}") as refused:
             opened(tmp_path / "data")
@@ -97,7 +95,7 @@ async def test_two_servers_never_have_one_directory(tmp_path: Path) -> None:
     await opened(tmp_path / "data").aclose()
 
 
-async def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_a_newer_schema_version_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path) as storage:
         await rewrite(storage, KEY, 1)
@@ -141,7 +139,7 @@ async def test_a_damaged_file_is_reported_and_never_overwritten(tmp_path: Path) 
     await opened(path).aclose()
 
 
-async def test_an_orderly_restart_goes_on_right_behind_and_a_crash_far_enough_ahead(tmp_path: Path) -> None:
+async def test_revisions_continue_after_a_restart_and_skip_ahead_after_a_crash(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as storage:
         revision = await rewrite(storage, KEY, 5)
     async with opened(tmp_path / "data") as storage:
@@ -168,7 +166,7 @@ async def test_an_orderly_restart_goes_on_right_behind_and_a_crash_far_enough_ah
         assert storage.revision > told
 
 
-async def test_what_was_superseded_long_ago_leaves_the_file(tmp_path: Path) -> None:
+async def test_old_revisions_are_deleted_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path, history_changes=16) as storage:
         await rewrite(storage, KEY, 100)
@@ -191,7 +189,7 @@ async def test_what_was_superseded_long_ago_leaves_the_file(tmp_path: Path) -> N
         )
 
 
-async def test_leases_and_events_leave_nothing_but_their_present(tmp_path: Path) -> None:
+async def test_leases_and_events_are_stored_without_history(tmp_path: Path) -> None:
     path = tmp_path / "data"
     lease, other = (StorageKey(LEASES, "kube-node-lease", name) for name in ("node-1", "node-2"))
     async with opened(path) as storage:
@@ -208,7 +206,7 @@ async def test_leases_and_events_leave_nothing_but_their_present(tmp_path: Path)
         storage.subscribe(LEASES, after_revision=told)
 
 
-async def test_a_full_disk_refuses_writes_whole_keeps_answering_and_recovers(tmp_path: Path) -> None:
+async def test_a_full_disk_rejects_whole_commits_keeps_serving_and_recovers(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path, history_changes=4) as storage:
         kept = await rewrite(storage, KEY, 1)
@@ -233,7 +231,7 @@ async def test_a_full_disk_refuses_writes_whole_keeps_answering_and_recovers(tmp
         assert len(storage.snapshot(CONFIGMAPS)) == 2
 
 
-async def test_a_failed_group_does_not_delete_what_is_still_current(tmp_path: Path) -> None:
+async def test_a_failed_group_does_not_delete_current_revisions(tmp_path: Path) -> None:
     path = tmp_path / "data"
     lease = StorageKey(LEASES, "kube-node-lease", "node-1")
     async with opened(path) as storage:
@@ -253,9 +251,7 @@ async def test_a_failed_group_does_not_delete_what_is_still_current(tmp_path: Pa
         assert stored.revision == revision
 
 
-async def test_a_file_that_was_much_larger_shrinks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_file_shrinks_after_mass_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinykube.server.storage.sqlite_log._FREE_PAGES_KEPT", 8)
     path = tmp_path / "data"
     async with opened(path, history_changes=4) as storage:
@@ -273,7 +269,7 @@ async def test_a_file_that_was_much_larger_shrinks_again(
     assert (path / "tinykube.db").stat().st_size < 400_000
 
 
-async def test_a_history_that_left_no_trace_is_known_to_be_gone_after_a_restart(tmp_path: Path) -> None:
+async def test_a_fully_compacted_history_is_known_to_be_gone_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path, history_changes=4) as storage:
         before = storage.revision
@@ -288,7 +284,7 @@ async def test_a_history_that_left_no_trace_is_known_to_be_gone_after_a_restart(
             storage.subscribe(CONFIGMAPS, after_revision=before)
 
 
-async def test_a_past_that_was_not_kept_is_not_made_up_when_it_is_to_be_kept_from_now_on(
+async def test_a_volatile_collection_made_persistent_starts_its_history_at_the_restart(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "data"
@@ -303,7 +299,7 @@ async def test_a_past_that_was_not_kept_is_not_made_up_when_it_is_to_be_kept_fro
         assert list(await storage.subscribe(LEASES, after_revision=revision).next_batch()) == [change]
 
 
-async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins(tmp_path: Path) -> None:
+async def test_a_failed_group_does_not_lose_the_compaction_record(tmp_path: Path) -> None:
     path = tmp_path / "data"
     async with opened(path, history_changes=4) as storage:
         passing = StorageKey(CONFIGMAPS, "default", "passing")
@@ -326,7 +322,7 @@ async def test_a_failed_group_does_not_lose_the_note_of_where_the_history_begins
             storage.subscribe(CONFIGMAPS, after_revision=seen)
 
 
-async def test_each_commit_is_synced_and_the_file_can_shrink(tmp_path: Path) -> None:
+async def test_each_commit_is_synced_and_auto_vacuum_is_incremental(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as storage:
         await rewrite(storage, KEY, 1)
         log = storage._log

@@ -43,7 +43,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_write_is_read_once_it_is_durable_and_decided_on_at_once() -> None:
+async def test_a_write_is_readable_once_durable_and_is_the_head_immediately() -> None:
     storage, log = gated()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(storage.commit([write(A)]))
@@ -64,7 +64,7 @@ async def test_a_write_is_read_once_it_is_durable_and_decided_on_at_once() -> No
     assert stored.decode()["data"] == {"number": 7}
 
 
-async def test_what_is_committed_in_one_turn_and_while_the_log_writes_is_one_group_each() -> None:
+async def test_commits_are_grouped_per_event_loop_turn_and_while_the_log_is_writing() -> None:
     storage, log = gated()
     keys = [StorageKey(CONFIGMAPS, "default", f"n{number}") for number in range(10)]
     async with asyncio.TaskGroup() as group:
@@ -82,7 +82,7 @@ async def test_what_is_committed_in_one_turn_and_while_the_log_writes_is_one_gro
     assert storage.statistics().commits == 10
 
 
-async def test_the_next_group_is_on_its_way_before_the_last_one_is_told(
+async def test_the_next_group_is_submitted_before_the_previous_one_is_published(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     storage, log = gated()
@@ -115,7 +115,7 @@ async def test_a_conflict_is_raised_immediately_and_nothing_is_written() -> None
     assert storage.revision == change.revision
 
 
-async def test_all_of_a_commit_appears_in_one_turn_each_write_with_its_own_revision() -> None:
+async def test_a_commit_is_published_at_once_with_one_revision_per_write() -> None:
     storage = in_memory()
     (old,) = await storage.commit([write(A)])
     changes = await storage.commit([removal(A, old.revision), write(B), write(C)])
@@ -126,7 +126,7 @@ async def test_all_of_a_commit_appears_in_one_turn_each_write_with_its_own_revis
     assert [stored.key for stored in storage.snapshot(CONFIGMAPS).after("", "")] == [B, C]
 
 
-async def test_nothing_a_key_twice_and_a_removal_of_nothing() -> None:
+async def test_empty_commits_succeed_and_duplicate_keys_or_missing_objects_are_rejected() -> None:
     storage = in_memory()
     assert await storage.commit([]) == ()
     with pytest.raises(ValueError, match="once"):
@@ -136,7 +136,7 @@ async def test_nothing_a_key_twice_and_a_removal_of_nothing() -> None:
     assert storage.head(A) is None
 
 
-async def test_a_document_that_is_no_json_leaves_no_trace() -> None:
+async def test_a_document_that_cannot_be_encoded_leaves_no_trace() -> None:
     storage = in_memory()
     bad = document("b", "default")
     bad["data"] = {"what": object()}
@@ -147,7 +147,7 @@ async def test_a_document_that_is_no_json_leaves_no_trace() -> None:
     assert change.revision == 2
 
 
-async def test_a_failing_log_fails_all_that_is_not_durable_and_later_writes_go_through() -> None:
+async def test_a_log_failure_fails_all_pending_commits_and_later_writes_succeed() -> None:
     storage, log = gated()
     first = asyncio.gather(storage.commit([write(A)]), return_exceptions=True)
     await turns()
@@ -168,7 +168,7 @@ async def test_a_failing_log_fails_all_that_is_not_durable_and_later_writes_go_t
     assert change.revision > 3, "a revision that failed is not used again"
 
 
-async def test_cancelling_does_not_take_a_commit_back() -> None:
+async def test_cancelling_the_caller_does_not_revert_a_commit() -> None:
     storage, log = gated()
     task = asyncio.gather(storage.commit([write(A)]))
     await turns()
@@ -179,7 +179,7 @@ async def test_cancelling_does_not_take_a_commit_back() -> None:
     assert storage.get(A) is not None
 
 
-async def test_a_revision_is_waited_for_no_longer_than_asked() -> None:
+async def test_waiting_for_a_revision_respects_the_timeout() -> None:
     storage = in_memory()
     assert await storage.wait_for_revision(1, 0)
     assert not await storage.wait_for_revision(2, 0)
@@ -192,7 +192,7 @@ async def test_a_revision_is_waited_for_no_longer_than_asked() -> None:
     assert waiting.result()
 
 
-async def test_closing_writes_what_was_accepted_and_ends_all_waiting() -> None:
+async def test_closing_completes_accepted_writes_and_wakes_all_waiters() -> None:
     storage = in_memory()
     subscription = storage.subscribe(CONFIGMAPS, after_revision=1)
     async with asyncio.TaskGroup() as group:
@@ -226,7 +226,7 @@ async def test_field_values_are_recomputed_when_a_definition_is_added_later() ->
     assert next(iter(storage.snapshot(WIDGETS).after("", ""))).fields == {"spec.size": "3"}
 
 
-async def test_the_past_ends_with_its_age_in_every_collection() -> None:
+async def test_history_is_limited_by_age_in_every_collection() -> None:
     clock = ManualClock()
     storage = open_storage(
         None, describe=describe, clock=clock, settings=StorageSettings(history_seconds=300.0)

@@ -34,7 +34,7 @@ async def put(storage: ObjectStorage, name: str, namespace: str = "default", num
     return change
 
 
-async def test_the_past_comes_first_then_the_present_each_once() -> None:
+async def test_a_subscription_delivers_history_then_new_changes_once_each() -> None:
     storage = opened()
     changes = [await put(storage, "a", number=number) for number in range(3)]
     subscription = storage.subscribe(CONFIGMAPS, after_revision=changes[0].revision)
@@ -46,7 +46,7 @@ async def test_the_past_comes_first_then_the_present_each_once() -> None:
     assert list(reading.result()) == [newest]
 
 
-async def test_a_thousand_watchers_are_each_woken_once_for_a_batch_and_share_it() -> None:
+async def test_a_thousand_watchers_are_woken_once_per_batch_and_share_it() -> None:
     storage = opened()
     subscriptions = [storage.subscribe(CONFIGMAPS, after_revision=1) for _ in range(1_000)]
     async with asyncio.TaskGroup() as group:
@@ -57,7 +57,7 @@ async def test_a_thousand_watchers_are_each_woken_once_for_a_batch_and_share_it(
     assert list(readers[0].result()) == list(changes)
 
 
-async def test_watchers_of_another_namespace_or_collection_sleep_on() -> None:
+async def test_watchers_of_other_namespaces_and_collections_are_not_woken() -> None:
     storage = opened()
     async with asyncio.TaskGroup() as group:
         asleep = [
@@ -74,7 +74,7 @@ async def test_watchers_of_another_namespace_or_collection_sleep_on() -> None:
             task.cancel()
 
 
-async def test_a_slow_watcher_is_cut_off_and_cannot_resume_where_it_was() -> None:
+async def test_a_slow_watcher_is_cut_off_and_cannot_resume() -> None:
     storage = opened(history_changes=16)
     subscription = storage.subscribe(CONFIGMAPS, after_revision=1)
     first = await put(storage, "a")
@@ -104,7 +104,7 @@ async def test_a_quiet_namespace_is_not_overrun_by_a_busy_one() -> None:
     assert not subscription.overrun
 
 
-async def test_a_cancelled_reader_loses_nothing() -> None:
+async def test_a_cancelled_read_loses_no_changes() -> None:
     storage = opened()
     subscription = storage.subscribe(CONFIGMAPS, after_revision=1)
     with pytest.raises(TimeoutError):
@@ -125,7 +125,7 @@ async def test_a_closed_subscription_returns_immediately() -> None:
     assert not subscription.overrun
 
 
-async def test_a_revision_still_to_come_is_waited_for() -> None:
+async def test_a_subscription_can_start_at_a_future_revision() -> None:
     storage = opened()
     subscription = storage.subscribe(CONFIGMAPS, after_revision=3)
     async with asyncio.TaskGroup() as group:
@@ -136,7 +136,7 @@ async def test_a_revision_still_to_come_is_waited_for() -> None:
     assert [change.revision for change in reading.result()] == [4]
 
 
-async def test_what_changes_all_the_time_has_a_short_past_of_its_own() -> None:
+async def test_volatile_collections_have_a_separate_short_history() -> None:
     storage = opened(volatile_changes=8)
     lease = StorageKey(LEASES, "kube-node-lease", "node-1")
     revision = 0
@@ -150,7 +150,7 @@ async def test_what_changes_all_the_time_has_a_short_past_of_its_own() -> None:
     assert len(storage.snapshot(CONFIGMAPS, "", 2)) == 0
 
 
-async def test_the_memory_of_the_past_is_bounded_in_bytes() -> None:
+async def test_the_size_of_the_history_is_limited_in_bytes() -> None:
     storage = opened(history_bytes=20_000)
     revision = 0
     for number in range(100):
@@ -162,7 +162,7 @@ async def test_the_memory_of_the_past_is_bounded_in_bytes() -> None:
     assert 10_000 < storage.statistics().history_bytes <= 20_000
 
 
-async def test_a_frame_is_made_once_and_says_what_the_change_is_to_the_watcher() -> None:
+async def test_an_event_is_encoded_once_per_type_with_the_content_for_that_type() -> None:
     storage = opened()
     added = await put(storage, "a", number=1)
     modified = await put(storage, "a", number=2)
@@ -178,7 +178,7 @@ async def test_a_frame_is_made_once_and_says_what_the_change_is_to_the_watcher()
     assert msgspec.json.decode(frame(deleted, "DELETED"))["object"] == deleted.after.decode()
 
 
-async def test_only_the_newest_changes_keep_their_frames() -> None:
+async def test_only_the_newest_changes_cache_their_encoded_events() -> None:
     storage = opened()
     first = await put(storage, "a")
     frame(first, "ADDED")
@@ -189,7 +189,7 @@ async def test_only_the_newest_changes_keep_their_frames() -> None:
     assert first.encoded_events.added is None
 
 
-async def test_a_snapshot_stays_as_it_was_and_its_pages_are_cut_from_one() -> None:
+async def test_a_snapshot_is_immutable_and_its_pages_are_consistent() -> None:
     storage = opened()
     for name in ("b", "a", "c"):
         await put(storage, name)
@@ -212,7 +212,7 @@ async def test_a_snapshot_stays_as_it_was_and_its_pages_are_cut_from_one() -> No
         storage.snapshot(CONFIGMAPS, "", storage.revision + 1)
 
 
-async def test_a_reader_far_behind_gets_bounded_batches_and_misses_nothing() -> None:
+async def test_a_reader_far_behind_gets_bounded_batches_without_gaps() -> None:
     storage = opened()
     first = await put(storage, "a")
     changes: list[Change] = []
@@ -234,7 +234,7 @@ async def test_a_reader_far_behind_gets_bounded_batches_and_misses_nothing() -> 
     assert batches > 3
 
 
-async def test_one_change_larger_than_a_batch_is_still_delivered() -> None:
+async def test_a_change_larger_than_a_batch_is_delivered() -> None:
     storage = opened()
     first = await put(storage, "a")
     (change,) = await storage.commit([write(key("b"), 0, text="x" * 600_000)])
@@ -242,7 +242,7 @@ async def test_one_change_larger_than_a_batch_is_still_delivered() -> None:
     assert list(subscription.take() or ()) == [change]
 
 
-async def test_large_frames_are_not_kept_for_later_watchers() -> None:
+async def test_large_encoded_events_are_not_cached() -> None:
     storage = opened()
     (change,) = await storage.commit([write(key("b"), 0, text="x" * 600_000)])
     assert frame(change, "ADDED") == frame(change, "ADDED")

@@ -12,7 +12,7 @@ from tinykube.server.verbs.metadata import new_uid
 from tinykube.server.verbs.options import WriteOptions
 
 
-async def test_the_server_sets_uid_time_and_revision_whatever_the_client_sent() -> None:
+async def test_the_server_sets_uid_creation_time_and_revision() -> None:
     async with a_world() as world:
         body = config_map(
             "a",
@@ -38,7 +38,7 @@ async def test_the_server_sets_uid_time_and_revision_whatever_the_client_sent() 
         )
 
 
-async def test_a_body_without_kind_and_version_gets_those_of_the_path_first_of_all_members() -> None:
+async def test_missing_kind_and_version_are_set_from_the_path_as_first_members() -> None:
     async with a_world() as world:
         document = (await world.create(config_map("a"))).decode()
         assert list(document)[:2] == ["kind", "apiVersion"]
@@ -77,7 +77,7 @@ async def test_a_body_for_another_namespace_is_rejected() -> None:
         assert "does not match the namespace sent on the request" in error.message
 
 
-async def test_a_name_that_is_taken_is_refused_with_its_details() -> None:
+async def test_an_existing_name_is_rejected_with_details() -> None:
     async with a_world() as world:
         await world.create(config_map("a"))
         error = await refusal(world.create(config_map("a")))
@@ -93,20 +93,20 @@ async def test_a_name_that_is_taken_is_refused_with_its_details() -> None:
         }
 
 
-async def test_a_body_with_a_resource_version_is_refused_as_the_real_server_does() -> None:
+async def test_a_create_with_a_resource_version_is_rejected_as_upstream() -> None:
     async with a_world() as world:
         error = await refusal(world.create(config_map("a", resourceVersion="5")))
         assert error.code == 500
         assert error.message == "resourceVersion should not be set on objects to be created"
 
 
-async def test_creating_in_a_namespace_that_is_not_there_names_the_namespace() -> None:
+async def test_creating_in_a_missing_namespace_names_the_namespace() -> None:
     async with a_world() as world:
         error = await refusal(world.create(config_map("a"), namespace="missing"))
         assert (error.code, error.message) == (404, 'namespaces "missing" not found')
 
 
-async def test_creating_in_a_namespace_that_is_going_bears_the_cause_that_controllers_look_for() -> None:
+async def test_creating_in_a_terminating_namespace_reports_the_standard_cause() -> None:
     async with a_world() as world:
         await world.create({"metadata": {"name": "going"}}, "namespaces")
         await world.delete("going", "namespaces")
@@ -122,14 +122,14 @@ async def test_creating_in_a_namespace_that_is_going_bears_the_cause_that_contro
         ]
 
 
-async def test_a_generated_name_is_the_base_cut_to_58_and_five_that_are_drawn() -> None:
+async def test_a_generated_name_is_the_truncated_base_with_five_random_characters() -> None:
     async with a_world() as world:
         base = "b" * 70
         name = (await world.create({"metadata": {"generateName": base}})).decode()["metadata"]["name"]
         assert re.fullmatch(r"b{58}[bcdfghjklmnpqrstvwxz2456789]{5}", name)
 
 
-async def test_a_generated_name_that_is_taken_is_drawn_again() -> None:
+async def test_a_generated_name_that_exists_is_generated_again() -> None:
     async with a_world() as world:
         state = world.backend.rng.getstate()
         first = (await world.create({"metadata": {"generateName": "x-"}})).decode()["metadata"]["name"]
@@ -138,7 +138,7 @@ async def test_a_generated_name_that_is_taken_is_drawn_again() -> None:
         assert first != second
 
 
-async def test_when_eight_draws_are_taken_the_client_is_asked_to_come_back() -> None:
+async def test_after_eight_name_collisions_the_client_is_asked_to_retry() -> None:
     async with a_world() as world:
         state = world.backend.rng.getstate()
         for _ in range(8):
@@ -191,7 +191,7 @@ async def _create_keeping_the_draws(world: World, name: str) -> None:
         ),
     ],
 )
-async def test_metadata_that_breaks_a_rule_is_refused_with_its_field(
+async def test_invalid_metadata_is_rejected_with_its_field(
     metadata: JsonObject, field: str, text: str
 ) -> None:
     async with a_world() as world:
@@ -203,12 +203,12 @@ async def test_metadata_that_breaks_a_rule_is_refused_with_its_field(
         assert text in causes[0]["message"]
 
 
-async def test_annotations_may_be_256_kib_with_their_keys() -> None:
+async def test_annotations_may_total_256_kib_including_keys() -> None:
     async with a_world() as world:
         await world.create(config_map("a", annotations={"a": "x" * (262144 - 1)}))
 
 
-async def test_two_controlling_owners_are_one_too_many() -> None:
+async def test_two_controller_owners_are_rejected() -> None:
     async with a_world() as world:
         owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
         owners = [{**owner, "name": "p", "uid": "u"}, {**owner, "name": "q", "uid": "v"}]
@@ -216,7 +216,7 @@ async def test_two_controlling_owners_are_one_too_many() -> None:
         assert 'Found "true" in references for Pod/p and Pod/q' in error.message
 
 
-async def test_an_owner_named_twice_is_kept_once_with_a_warning() -> None:
+async def test_a_duplicate_owner_is_kept_once_with_a_warning() -> None:
     async with a_world() as world:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
         document = (await world.create(config_map("a", ownerReferences=[owner, dict(owner)]))).decode()
@@ -225,7 +225,7 @@ async def test_an_owner_named_twice_is_kept_once_with_a_warning() -> None:
         assert world.last_request.warnings[0].endswith("duplicate UID(s) observed: u")
 
 
-async def test_a_dry_run_judges_and_defaults_but_stores_nothing() -> None:
+async def test_a_dry_run_validates_and_defaults_but_stores_nothing() -> None:
     async with a_world() as world:
         before = world.backend.storage.revision
         result = await world.create(config_map("a"), options=WriteOptions(dry_run=("All",)))
@@ -237,7 +237,7 @@ async def test_a_dry_run_judges_and_defaults_but_stores_nothing() -> None:
         assert (await refusal(world.get("a"))).code == 404
 
 
-async def test_a_dry_run_of_a_service_gives_its_address_back() -> None:
+async def test_a_dry_run_of_a_service_releases_its_address() -> None:
     async with a_world() as world:
         body: JsonObject = {
             "metadata": {"name": "web"},
@@ -267,7 +267,7 @@ async def test_a_rejected_service_releases_its_address() -> None:
         assert (await world.create(other, "services")).code == 201
 
 
-async def test_unknown_fields_are_dropped_with_a_warning_or_refused_as_the_client_wishes() -> None:
+async def test_unknown_fields_are_dropped_warned_about_or_rejected_as_requested() -> None:
     async with a_world() as world:
         document = (await world.create({**config_map("a"), "foo": 1})).decode()
         assert "foo" not in document

@@ -34,7 +34,7 @@ async def test_deletes_of_most_kinds_return_a_status_with_the_uid() -> None:
         assert (await refusal(world.delete("a"))).code == 404
 
 
-async def test_a_service_answers_with_itself() -> None:
+async def test_deleting_a_service_returns_the_service() -> None:
     async with a_world() as world:
         await world.create({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}, "services")
         assert (await world.delete("web", "services")).decode()["kind"] == "Service"
@@ -50,7 +50,7 @@ async def test_a_service_answers_with_itself() -> None:
         ),
     ],
 )
-async def test_a_precondition_that_does_not_hold_is_a_conflict(options: dict[str, str], text: str) -> None:
+async def test_an_unmet_precondition_is_a_conflict(options: dict[str, str], text: str) -> None:
     async with a_world() as world:
         await world.create(config_map("a"))
         error = await refusal(world.delete("a", **options))
@@ -58,7 +58,7 @@ async def test_a_precondition_that_does_not_hold_is_a_conflict(options: dict[str
         assert text in error.message
 
 
-async def test_a_finalizer_holds_it_and_a_second_deletion_changes_nothing() -> None:
+async def test_an_object_with_finalizers_is_kept_and_a_second_delete_changes_nothing() -> None:
     async with a_world() as world:
         await world.create(config_map("a", finalizers=["x.io/y"]))
         first = (await world.delete("a")).decode()["metadata"]
@@ -73,20 +73,20 @@ async def test_a_finalizer_holds_it_and_a_second_deletion_changes_nothing() -> N
 @pytest.mark.parametrize(
     ("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
 )
-async def test_a_policy_leaves_its_finalizer_to_the_garbage_collector(policy: str, finalizer: str) -> None:
+async def test_a_propagation_policy_sets_its_finalizer(policy: str, finalizer: str) -> None:
     async with a_world() as world:
         await world.create(config_map("a"))
         document = (await world.delete("a", propagation_policy=policy)).decode()
         assert document["metadata"]["finalizers"] == [finalizer]
 
 
-async def test_background_takes_the_collectors_finalizers_away() -> None:
+async def test_background_propagation_removes_the_finalizers_of_the_garbage_collector() -> None:
     async with a_world() as world:
         await world.create(config_map("a", finalizers=["orphan"]))
         assert (await world.delete("a", propagation_policy="Background")).decode()["status"] == "Success"
 
 
-async def test_a_running_pod_gets_its_grace_and_goes_when_it_is_deleted_with_none() -> None:
+async def test_a_running_pod_gets_its_grace_period_and_a_delete_with_zero_removes_it() -> None:
     async with a_world() as world:
         await a_pod(world)
         pod = (await world.delete("p", "pods")).decode()["metadata"]
@@ -96,7 +96,7 @@ async def test_a_running_pod_gets_its_grace_and_goes_when_it_is_deleted_with_non
         assert (await refusal(world.get("p", "pods"))).code == 404
 
 
-async def test_a_grace_can_be_shortened_but_not_prolonged() -> None:
+async def test_a_grace_period_can_be_shortened_but_not_extended() -> None:
     async with a_world() as world:
         await a_pod(world)
         await world.delete("p", "pods")
@@ -107,7 +107,7 @@ async def test_a_grace_can_be_shortened_but_not_prolonged() -> None:
         assert shortened["deletionTimestamp"] == "2026-01-01T00:00:10Z"
 
 
-async def test_a_grace_that_has_passed_when_it_is_shortened_ends_now_with_one_second() -> None:
+async def test_a_grace_period_shortened_into_the_past_ends_immediately() -> None:
     async with a_world() as world:
         await a_pod(world)
         await world.delete("p", "pods")
@@ -117,21 +117,21 @@ async def test_a_grace_that_has_passed_when_it_is_shortened_ends_now_with_one_se
         assert metadata["deletionGracePeriodSeconds"] == 1
 
 
-async def test_a_negative_grace_counts_as_one_second() -> None:
+async def test_a_negative_grace_period_counts_as_one_second() -> None:
     async with a_world() as world:
         await a_pod(world)
         metadata = (await world.delete("p", "pods", grace_period_seconds=-5)).decode()["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == 1
 
 
-async def test_a_pod_without_a_node_goes_at_once() -> None:
+async def test_a_pod_without_a_node_is_deleted_immediately() -> None:
     async with a_world() as world:
         await a_pod(world, node="")
         await world.delete("p", "pods")
         assert (await refusal(world.get("p", "pods"))).code == 404
 
 
-async def test_a_namespace_is_terminating_until_finalize_lets_it_go() -> None:
+async def test_a_deleted_namespace_is_terminating_without_a_grace_period() -> None:
     async with a_world() as world:
         await world.create({"metadata": {"name": "t"}}, "namespaces")
         gone = (await world.delete("t", "namespaces")).decode()
@@ -158,7 +158,7 @@ async def test_a_dry_run_deletes_nothing() -> None:
         ({"dry_run": ("x",)}, 'supported values: "All"'),
     ],
 )
-async def test_options_that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
+async def test_invalid_delete_options_are_rejected(options: dict[str, Any], text: str) -> None:
     async with a_world() as world:
         await world.create(config_map("a"))
         error = await refusal(world.delete("a", **options))
@@ -166,7 +166,7 @@ async def test_options_that_cannot_be_are_refused(options: dict[str, Any], text:
         assert text in error.message
 
 
-async def test_a_collection_is_deleted_by_selector_and_told_as_it_was() -> None:
+async def test_a_collection_is_deleted_by_selector_and_returned() -> None:
     async with a_world() as world:
         for name in "abc":
             await world.create(config_map(name, labels={"keep": "yes" if name == "b" else "no"}))
@@ -176,6 +176,6 @@ async def test_a_collection_is_deleted_by_selector_and_told_as_it_was() -> None:
         assert [stored.key.name for stored in (await world.list()).items] == ["b"]
 
 
-def test_the_body_of_a_delete_is_read_without_trusting_its_types() -> None:
+def test_delete_options_of_wrong_types_are_ignored() -> None:
     document = {"gracePeriodSeconds": True, "preconditions": [], "propagationPolicy": 5, "dryRun": "All"}
     assert DeleteOptions.from_document(document) == DeleteOptions()

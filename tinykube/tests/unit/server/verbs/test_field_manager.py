@@ -56,7 +56,7 @@ def times(result: Result) -> list[str]:
     return [entry["time"] for entry in result.decode()["metadata"]["managedFields"]]
 
 
-async def test_who_creates_owns_what_it_sent_and_what_was_defaulted(here: World) -> None:
+async def test_a_creator_owns_sent_and_defaulted_fields(here: World) -> None:
     port = {"port": 80}
     body = {"metadata": {"name": "a"}, "spec": {"ports": [port]}}
     made = await here.create(body, "services", by("m1"))
@@ -80,7 +80,7 @@ async def test_who_creates_owns_what_it_sent_and_what_was_defaulted(here: World)
     }
 
 
-async def test_who_applies_owns_what_it_sent_alone(here: World) -> None:
+async def test_an_applier_owns_only_the_fields_it_sent(here: World) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -94,11 +94,11 @@ async def test_who_applies_owns_what_it_sent_alone(here: World) -> None:
     assert made.decode()["spec"]["ports"][0]["targetPort"] == 80
 
 
-async def test_the_manager_is_the_program_where_it_gives_no_name(here: World) -> None:
+async def test_the_default_manager_name_comes_from_the_user_agent(here: World) -> None:
     assert ("tests", "Update") in owners(await here.create(config_map("a", {"x": "1"})))
 
 
-async def test_what_an_update_changes_is_the_writer_s_and_nobody_else_s(here: World) -> None:
+async def test_an_update_moves_ownership_of_changed_fields_to_the_writer(here: World) -> None:
     await here.create(config_map("a", {"x": "1", "y": "1"}), options=by("m1"))
     here.clock.advance(5)
     changed = await here.update("a", config_map("a", {"x": "2", "z": "1"}), options=by("m2"))
@@ -108,7 +108,7 @@ async def test_what_an_update_changes_is_the_writer_s_and_nobody_else_s(here: Wo
     }
 
 
-async def test_a_write_that_changes_nothing_leaves_times_and_versions(here: World) -> None:
+async def test_a_no_op_write_keeps_times_and_resource_version(here: World) -> None:
     first = await applied(here, typed({"x": "1"}))
     here.clock.advance(60)
     again = await applied(here, typed({"x": "1"}))
@@ -117,7 +117,7 @@ async def test_a_write_that_changes_nothing_leaves_times_and_versions(here: Worl
     assert put.decode() == first.decode()
 
 
-async def test_a_change_renews_the_time_of_its_writer_alone(here: World) -> None:
+async def test_a_change_updates_only_the_time_of_its_writer(here: World) -> None:
     await applied(here, typed({"x": "1"}))
     here.clock.advance(60)
     changed = await here.update("a", config_map("a", {"x": "1", "y": "1"}), options=by("m2"))
@@ -125,7 +125,7 @@ async def test_a_change_renews_the_time_of_its_writer_alone(here: World) -> None
     assert first < second
 
 
-async def test_what_is_not_applied_any_more_goes_unless_others_own_it(here: World) -> None:
+async def test_fields_no_longer_applied_are_removed_unless_owned_by_others(here: World) -> None:
     await applied(here, typed({"x": "1", "y": "1"}))
     await applied(here, typed({"y": "1"}), "m2")
     left = await applied(here, typed())
@@ -133,7 +133,7 @@ async def test_what_is_not_applied_any_more_goes_unless_others_own_it(here: Worl
     assert owners(left) == {("m2", "Apply"): {"f:data": {"f:y": {}}}}
 
 
-async def test_who_joins_in_owning_without_changing_anything_has_no_time(here: World) -> None:
+async def test_a_co_owner_that_changes_nothing_has_no_time(here: World) -> None:
     await applied(here, typed({"x": "1"}))
     joined = await applied(here, typed({"x": "1"}), "m2")
     entries = {entry["manager"]: entry for entry in joined.decode()["metadata"]["managedFields"]}
@@ -141,7 +141,7 @@ async def test_who_joins_in_owning_without_changing_anything_has_no_time(here: W
     assert "time" not in entries["m2"]
 
 
-async def test_an_empty_list_is_owned_and_said_again_changes_nothing(here: World) -> None:
+async def test_an_empty_list_is_owned_and_sending_it_again_changes_nothing(here: World) -> None:
     body = {"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": []}
     where = {"plural": "endpointslices", "group": "discovery.k8s.io"}
     made = await here.create(copy.deepcopy(body), options=by("m1"), **where)
@@ -151,11 +151,11 @@ async def test_an_empty_list_is_owned_and_said_again_changes_nothing(here: World
     assert again.decode() == made.decode(), "an update without changes is not written"
 
 
-async def test_a_condition_on_what_is_not_there_holds(here: World) -> None:
+async def test_a_resource_version_is_ignored_when_an_apply_creates_the_object(here: World) -> None:
     assert (await applied(here, typed({"x": "1"}, resourceVersion="7"))).code == 201
 
 
-async def test_a_conflict_is_refused_and_forced(here: World) -> None:
+async def test_a_conflicting_apply_is_rejected_unless_forced(here: World) -> None:
     await applied(here, typed({"x": "1"}))
     error = await refusal(applied(here, typed({"x": "2"}), "m2"))
     assert error.code == 409
@@ -170,7 +170,7 @@ async def test_a_dry_run_of_an_apply_stores_nothing(here: World) -> None:
     assert here.backend.storage.head(here.target(name="a").key()) is None
 
 
-async def test_an_empty_entry_makes_all_owners_forgotten_until_the_next_apply(here: World) -> None:
+async def test_an_empty_entry_resets_ownership_until_the_next_apply(here: World) -> None:
     made = (await here.create(config_map("a", {"x": "1"}), options=by("m1"))).decode()
     made["metadata"]["managedFields"] = [{}]
     forgotten = await here.update("a", made, options=by("m1"))
@@ -181,7 +181,7 @@ async def test_an_empty_entry_makes_all_owners_forgotten_until_the_next_apply(he
     assert set(owners(found)) == {("before-first-apply", "Update"), ("m3", "Apply")}
 
 
-async def test_a_client_may_hand_over_what_it_owns(here: World) -> None:
+async def test_a_client_may_transfer_ownership(here: World) -> None:
     made = (await here.create(config_map("a", {"x": "1"}), options=by("m1"))).decode()
     made["metadata"]["managedFields"][0]["manager"] = "heir"
     handed = await here.update("a", made, options=by("m1"))
@@ -194,13 +194,13 @@ async def test_a_client_may_hand_over_what_it_owns(here: World) -> None:
     assert "managedFields" not in patched.decode()["metadata"]
 
 
-async def test_a_body_without_owners_leaves_them(here: World) -> None:
+async def test_a_body_without_managed_fields_keeps_the_owners(here: World) -> None:
     made = (await here.create(config_map("a", {"x": "1"}), options=by("m1"))).decode()
     del made["metadata"]["managedFields"]
     assert set(owners(await here.update("a", made, options=by("m2")))) == {("m1", "Update")}
 
 
-async def test_the_status_is_owned_through_its_subresource_alone(here: World) -> None:
+async def test_the_status_is_owned_only_through_its_subresource(here: World) -> None:
     body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}
     made = (await here.create(body, "services", by("m1"))).decode()
     condition = {"type": "A", "status": "True", "reason": "R", "message": ""}
@@ -219,7 +219,7 @@ async def test_the_status_is_owned_through_its_subresource_alone(here: World) ->
     assert owners(kept) == owners(written), "owners are edited through the main resource alone"
 
 
-async def test_scaling_makes_the_scaler_the_only_owner_of_the_replicas(here: World) -> None:
+async def test_scaling_makes_the_scaler_the_sole_owner_of_the_replicas(here: World) -> None:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     body = {
@@ -241,7 +241,7 @@ async def test_scaling_makes_the_scaler_the_only_owner_of_the_replicas(here: Wor
     assert second["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
 
 
-async def test_kubectl_takes_over_what_it_applied_client_side(here: World) -> None:
+async def test_kubectl_takes_over_fields_from_its_client_side_apply(here: World) -> None:
     last = json.dumps(typed({"x": "1", "y": "1"}))
     body = config_map("a", {"x": "1", "y": "1"}, annotations={LAST: last})
     await here.create(body, options=by("kubectl-client-side-apply"))
@@ -281,19 +281,19 @@ async def test_kubectl_takes_over_what_it_applied_client_side(here: World) -> No
         ),
     ],
 )
-async def test_an_apply_that_cannot_be_is_refusal(here: World, body: Any, code: int, told: str) -> None:
+async def test_an_invalid_apply_is_rejected(here: World, body: Any, code: int, told: str) -> None:
     error = await refusal(applied(here, body))
     assert error.code == code
     assert told in error.message
 
 
-async def test_a_resource_version_is_a_condition_of_an_apply(here: World) -> None:
+async def test_an_apply_with_a_stale_resource_version_is_rejected(here: World) -> None:
     await applied(here, typed({"x": "1"}))
     error = await refusal(applied(here, typed({"x": "2"}, resourceVersion="1")))
     assert (error.code, error.reason) == (409, "Conflict")
 
 
-async def test_keys_that_are_twice_are_told_or_refused_as_the_client_wishes(here: World) -> None:
+async def test_duplicate_keys_are_ignored_warned_about_or_rejected_as_requested(here: World) -> None:
     twice = ('duplicate field "data.x"',)
     error = await refusal(applied(here, typed({"x": "1"}), problems=twice, field_validation="Strict"))
     assert "error strict decoding YAML" in error.message
@@ -304,7 +304,7 @@ async def test_keys_that_are_twice_are_told_or_refused_as_the_client_wishes(here
     assert not here.last_request.warnings
 
 
-async def test_a_subresource_of_what_is_not_there_is_not_applied_to(here: World) -> None:
+async def test_applying_a_subresource_of_a_missing_object_is_not_found(here: World) -> None:
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
     assert (await refusal(applied(here, body, plural="services", subresource="status"))).code == 404
 
@@ -316,7 +316,7 @@ async def test_an_apply_in_a_missing_namespace_is_not_found(here: World) -> None
     assert (error.code, error.message) == (404, 'namespaces "missing" not found')
 
 
-async def test_an_event_is_owned_in_the_words_of_the_group_it_was_written_in(here: World) -> None:
+async def test_event_ownership_uses_the_field_names_of_the_written_api_group(here: World) -> None:
     event = {
         "metadata": {"name": "a"},
         "eventTime": "2026-01-01T00:00:00.000000Z",

@@ -27,7 +27,7 @@ def whole(patch_type: PatchType, kind: str, document: Any, body: Any) -> list[tu
 
 @pytest.mark.parametrize("patch_type", ["merge", "strategic"])
 @given(document=DOCUMENTS, body=BODIES)
-def test_it_is_as_if_all_had_been_patched_the_order_of_the_members_too(
+def test_a_partial_patch_equals_a_full_patch_including_member_order(
     patch_type: PatchType, document: dict[str, Any], body: dict[str, Any]
 ) -> None:
     before = msgspec.json.encode(document)
@@ -45,14 +45,14 @@ def test_it_is_as_if_all_had_been_patched_the_order_of_the_members_too(
         {"spec": {"containers": [{"name": "a", "image": "new"}, {"$patch": "delete", "name": "b"}]}},
     ],
 )
-def test_directives_mean_what_they_mean(body: dict[str, Any]) -> None:
+def test_directives_have_the_same_effect_as_in_a_full_patch(body: dict[str, Any]) -> None:
     containers = [{"name": "a", "image": "old"}, {"name": "b", "image": "old"}]
     document = {"metadata": {"name": "a"}, "spec": {"containers": containers}, "status": {}}
     parts = merged(PATCHES, "strategic", PODS, document, body)
     assert list(parts.items()) == whole("strategic", "Pod", document, body)
 
 
-def test_what_is_not_named_is_not_copied() -> None:
+def test_members_that_are_not_patched_are_not_copied() -> None:
     document: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": []}, "status": {}}
     patched = merged(PATCHES, "strategic", PODS, document, {"status": {"phase": "Running"}})
     assert patched["spec"] is document["spec"]

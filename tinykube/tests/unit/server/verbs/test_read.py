@@ -20,7 +20,7 @@ def names(page: Page) -> list[str]:
     return [stored.key.name for stored in page.items]
 
 
-async def test_pages_are_all_of_the_first_ones_revision() -> None:
+async def test_all_pages_show_the_revision_of_the_first() -> None:
     async with a_world() as world:
         await filled(world)
         first = await world.list(limit=2)
@@ -34,13 +34,13 @@ async def test_pages_are_all_of_the_first_ones_revision() -> None:
         assert first.revision == second.revision == third.revision
 
 
-async def test_a_limit_of_zero_or_less_is_none() -> None:
+async def test_a_limit_of_zero_or_less_means_no_limit() -> None:
     async with a_world() as world:
         await filled(world)
         assert len((await world.list(limit=0)).items) == len((await world.list(limit=-3)).items) == 5
 
 
-async def test_with_a_selector_what_remains_is_not_told() -> None:
+async def test_the_remaining_count_is_omitted_with_a_selector() -> None:
     async with a_world() as world:
         await filled(world)
         page = await world.list(limit=1, label_selector="first!=yes")
@@ -48,7 +48,7 @@ async def test_with_a_selector_what_remains_is_not_told() -> None:
         assert page.continue_token
 
 
-async def test_pages_over_all_namespaces_go_on_where_they_ended() -> None:
+async def test_pages_over_all_namespaces_continue_where_they_ended() -> None:
     async with a_world() as world:
         await world.create({"metadata": {"name": "other"}}, "namespaces")
         await filled(world, "ab")
@@ -60,7 +60,7 @@ async def test_pages_over_all_namespaces_go_on_where_they_ended() -> None:
         assert [(stored.key.namespace, stored.key.name) for stored in second.items] == [("other", "a")]
 
 
-async def test_a_token_whose_revision_is_gone_is_answered_with_one_that_goes_on_in_the_present() -> None:
+async def test_an_expired_continue_token_is_rejected_with_one_that_continues_at_the_latest_revision() -> None:
     async with a_world(settings=StorageSettings(history_changes=2)) as world:
         await filled(world)
         first = await world.list(limit=2)
@@ -78,7 +78,7 @@ async def test_a_token_whose_revision_is_gone_is_answered_with_one_that_goes_on_
         assert names(rest) == ["d", "e"]
 
 
-async def test_an_exact_version_shows_the_past_and_one_that_is_gone_is_410() -> None:
+async def test_an_exact_version_lists_the_past_or_is_410_when_compacted() -> None:
     async with a_world(settings=StorageSettings(history_changes=4)) as world:
         await filled(world, "ab")
         then = str(world.backend.storage.revision)
@@ -92,7 +92,7 @@ async def test_an_exact_version_shows_the_past_and_one_that_is_gone_is_410() -> 
         assert error.message == "The resourceVersion for the provided list is too old."
 
 
-async def test_a_version_with_a_limit_alone_is_exact_and_without_one_not_older_than() -> None:
+async def test_a_version_with_a_limit_is_exact_and_otherwise_a_minimum() -> None:
     async with a_world() as world:
         await filled(world, "ab")
         then = str(world.backend.storage.revision)
@@ -105,7 +105,7 @@ async def test_a_version_with_a_limit_alone_is_exact_and_without_one_not_older_t
         assert names(await world.list(resource_version="0", limit=5)) == ["b"]
 
 
-async def test_a_version_of_the_future_is_a_504_with_the_cause_that_informers_look_for(
+async def test_a_future_version_is_a_504_with_the_cause_informers_expect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tinykube.server.verbs.read._FRESHNESS_SECONDS", 0.0)
@@ -172,14 +172,14 @@ async def test_invalid_list_options_are_rejected(options: dict[str, Any], code: 
         ("metadata.name=a\\,b", []),
     ],
 )
-async def test_fields_select(selector: str, found: list[str]) -> None:
+async def test_field_selectors_select_by_metadata(selector: str, found: list[str]) -> None:
     async with a_world() as world:
         await filled(world)
         assert names(await world.list(field_selector=selector)) == found
         assert names(await world.list(namespace="", field_selector=selector)) == found
 
 
-async def test_fields_of_a_kind_select() -> None:
+async def test_field_selectors_select_by_fields_of_the_kind() -> None:
     async with a_world() as world:
         for name, node in (("p", "n1"), ("q", "n2")):
             spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node}
@@ -187,7 +187,7 @@ async def test_fields_of_a_kind_select() -> None:
         assert names(await world.list("pods", field_selector="spec.nodeName=n2")) == ["q"]
 
 
-async def test_an_exact_list_of_one_name_looks_into_the_past() -> None:
+async def test_an_exact_list_of_one_name_reads_the_past() -> None:
     async with a_world() as world:
         await filled(world, "ab")
         then = str(world.backend.storage.revision)
@@ -210,7 +210,7 @@ async def test_an_exact_list_of_one_name_looks_into_the_past() -> None:
         base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":1,"start":"a\\u0000b"}').decode(),
     ],
 )
-async def test_a_token_that_is_none_is_refused(token: str) -> None:
+async def test_an_invalid_continue_token_is_rejected(token: str) -> None:
     async with a_world() as world:
         error = await refusal(world.list(continue_token=token))
         assert (error.code, error.reason) == (400, "BadRequest")
@@ -222,7 +222,7 @@ async def test_a_continue_token_of_a_future_revision_is_rejected() -> None:
         assert (await refusal(world.list(continue_token=token))).code == 400
 
 
-async def test_a_version_does_not_go_with_a_token() -> None:
+async def test_a_resource_version_cannot_be_combined_with_a_continue_token() -> None:
     async with a_world() as world:
         await filled(world)
         token = (await world.list(limit=1)).continue_token

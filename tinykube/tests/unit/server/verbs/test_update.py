@@ -16,7 +16,7 @@ async def created(world: World, name: str = "a", **metadata: Any) -> JsonObject:
     return (await world.create(config_map(name, {"x": "1"}, **metadata))).decode()
 
 
-async def test_without_a_version_the_last_writer_wins_and_what_the_server_set_stays() -> None:
+async def test_without_a_version_the_last_writer_wins_and_server_fields_are_kept() -> None:
     async with a_world() as world:
         before = await created(world)
         after = (await world.update("a", config_map("a", {"x": "2"}))).decode()
@@ -26,7 +26,7 @@ async def test_without_a_version_the_last_writer_wins_and_what_the_server_set_st
         assert int(after["metadata"]["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
 
 
-async def test_with_a_version_that_is_not_the_current_one_it_is_refused() -> None:
+async def test_a_stale_resource_version_is_rejected() -> None:
     async with a_world() as world:
         version = (await created(world))["metadata"]["resourceVersion"]
         await world.update("a", config_map("a", {"x": "2"}, resourceVersion=version))
@@ -46,7 +46,7 @@ async def test_an_update_with_another_uid_is_rejected() -> None:
         assert "Precondition failed: UID in precondition: another, UID in object meta: " in error.message
 
 
-async def test_what_equals_what_is_stored_is_no_write() -> None:
+async def test_an_unchanged_object_is_not_written() -> None:
     async with a_world() as world:
         before = await created(world)
         revision = world.backend.storage.revision
@@ -55,7 +55,7 @@ async def test_what_equals_what_is_stored_is_no_write() -> None:
         assert world.backend.storage.revision == revision
 
 
-async def test_managed_fields_and_times_that_a_client_sends_are_not_taken() -> None:
+async def test_server_managed_fields_in_updates_are_ignored() -> None:
     async with a_world() as world:
         before = await created(world)
         sent = config_map(
@@ -67,7 +67,7 @@ async def test_managed_fields_and_times_that_a_client_sends_are_not_taken() -> N
 @pytest.mark.parametrize(
     ("name", "value"), [("deletionTimestamp", "2026-01-01T00:00:00Z"), ("deletionGracePeriodSeconds", 5)]
 )
-async def test_an_update_cannot_begin_a_deletion(name: str, value: Any) -> None:
+async def test_an_update_cannot_start_a_deletion(name: str, value: Any) -> None:
     async with a_world() as world:
         await created(world)
         error = await refusal(world.update("a", config_map("a", None, **{name: value})))
@@ -87,7 +87,7 @@ async def test_a_body_must_have_the_name_in_its_path() -> None:
         )
 
 
-async def test_most_kinds_are_not_created_by_an_update() -> None:
+async def test_an_update_of_a_missing_object_is_not_found_for_most_kinds() -> None:
     async with a_world() as world:
         error = await refusal(world.update("a", config_map("a")))
         assert (error.code, error.message) == (404, 'configmaps "a" not found')
@@ -105,7 +105,7 @@ async def test_an_update_of_a_missing_lease_creates_it() -> None:
         assert (await refusal(world.update("m", with_uid, "leases", **LEASES))).code == 409
 
 
-async def test_a_lease_is_not_updated_without_a_version() -> None:
+async def test_updating_a_lease_requires_a_resource_version() -> None:
     async with a_world() as world:
         await world.create({"metadata": {"name": "l"}, "spec": {}}, "leases", **LEASES)
         body: JsonObject = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
@@ -117,7 +117,7 @@ async def test_a_lease_is_not_updated_without_a_version() -> None:
         )
 
 
-async def test_a_dry_run_shows_what_would_be_and_changes_nothing() -> None:
+async def test_a_dry_run_returns_the_result_and_changes_nothing() -> None:
     async with a_world() as world:
         before = await created(world)
         options = WriteOptions(kind="UpdateOptions", dry_run=("All",))
@@ -126,7 +126,7 @@ async def test_a_dry_run_shows_what_would_be_and_changes_nothing() -> None:
         assert await world.get("a") == before
 
 
-async def test_the_last_finalizer_takes_a_deleted_object_with_it() -> None:
+async def test_removing_the_last_finalizer_removes_a_deleted_object() -> None:
     async with a_world() as world:
         await created(world, finalizers=["x.io/one"])
         await world.delete("a")
@@ -135,7 +135,7 @@ async def test_the_last_finalizer_takes_a_deleted_object_with_it() -> None:
         assert (await refusal(world.get("a"))).code == 404
 
 
-async def test_what_is_being_deleted_stays_while_a_finalizer_or_its_grace_keeps_it() -> None:
+async def test_a_deleted_object_is_kept_by_a_finalizer_or_a_grace_period() -> None:
     async with a_world() as world:
         await created(world, finalizers=["x.io/one", "x.io/two"])
         await world.delete("a")
@@ -150,7 +150,7 @@ async def test_what_is_being_deleted_stays_while_a_finalizer_or_its_grace_keeps_
         assert (await world.get("p", "pods"))["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_no_finalizer_comes_to_what_is_being_deleted() -> None:
+async def test_finalizers_cannot_be_added_to_a_deleted_object() -> None:
     async with a_world() as world:
         await created(world, finalizers=["x.io/one"])
         await world.delete("a")
@@ -159,7 +159,7 @@ async def test_no_finalizer_comes_to_what_is_being_deleted() -> None:
         assert 'found new finalizers []string{"x.io/two"}' in error.message
 
 
-async def test_the_status_subresource_writes_the_status_alone_and_the_main_door_everything_else() -> None:
+async def test_status_updates_write_only_the_status_and_main_updates_everything_else() -> None:
     async with a_world() as world:
         container = {"name": "c", "image": "i"}
         await world.create({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "pods")
@@ -176,7 +176,7 @@ async def test_the_status_subresource_writes_the_status_alone_and_the_main_door_
         assert again["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_a_patch_is_made_again_on_what_another_write_has_left() -> None:
+async def test_a_patch_is_retried_after_a_concurrent_write() -> None:
     async with a_world() as world:
         await created(world)
         names = [f"k{number}" for number in range(20)]
@@ -184,7 +184,7 @@ async def test_a_patch_is_made_again_on_what_another_write_has_left() -> None:
         assert (await world.get("a"))["data"] == {"x": "1", **dict.fromkeys(names, "v")}
 
 
-async def test_a_patch_with_a_version_is_refused_where_that_is_not_the_current_one() -> None:
+async def test_a_patch_with_a_stale_resource_version_is_rejected() -> None:
     async with a_world() as world:
         version = (await created(world))["metadata"]["resourceVersion"]
         await world.update("a", config_map("a", {"x": "2"}))
@@ -194,7 +194,7 @@ async def test_a_patch_with_a_version_is_refused_where_that_is_not_the_current_o
         assert error.reason == "Conflict"
 
 
-async def test_a_patch_that_changes_nothing_is_no_write() -> None:
+async def test_a_patch_that_changes_nothing_is_not_written() -> None:
     async with a_world() as world:
         await created(world)
         revision = world.backend.storage.revision
@@ -202,12 +202,12 @@ async def test_a_patch_that_changes_nothing_is_no_write() -> None:
         assert world.backend.storage.revision == revision
 
 
-async def test_a_patch_of_what_is_not_there_is_404() -> None:
+async def test_a_patch_of_a_missing_object_is_404() -> None:
     async with a_world() as world:
         assert (await refusal(world.patch("a", {}))).code == 404
 
 
-async def test_a_patch_of_each_type_is_taken() -> None:
+async def test_every_patch_type_is_accepted() -> None:
     async with a_world() as world:
         await created(world)
         await world.patch("a", [{"op": "add", "path": "/data/y", "value": "2"}], "json")
@@ -217,14 +217,14 @@ async def test_a_patch_of_each_type_is_taken() -> None:
         assert (after["data"], after["metadata"]["labels"]) == ({"y": "2"}, {"l": "v"})
 
 
-async def test_a_patch_cannot_rename() -> None:
+async def test_a_patch_cannot_rename_an_object() -> None:
     async with a_world() as world:
         await created(world)
         error = await refusal(world.patch("a", {"metadata": {"name": "b"}}))
         assert error.code == 400
 
 
-async def test_a_patch_that_spoils_the_object_is_told_with_what_came_out() -> None:
+async def test_a_patch_with_an_invalid_result_is_rejected_with_the_result() -> None:
     async with a_world() as world:
         await created(world)
         spoilt = await refusal(world.patch("a", {"data": {"x": 5}}))
@@ -241,7 +241,7 @@ async def test_a_patch_that_spoils_the_object_is_told_with_what_came_out() -> No
         assert nameless.code == 400
 
 
-async def test_many_writers_of_one_object_each_win_once() -> None:
+async def test_concurrent_writers_of_one_object_all_succeed() -> None:
     async with a_world() as world:
         await created(world)
         results = await asyncio.gather(

@@ -40,7 +40,7 @@ def readable(item: Event | Bookmark | Failure) -> Any:
     return item.status.code
 
 
-def test_without_a_version_it_begins_with_what_is_there_and_ends_that_with_a_bookmark() -> None:
+def test_a_watch_without_a_version_starts_with_all_objects_and_an_end_bookmark() -> None:
     async def story(world: World) -> None:
         a = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
         b = (await world.create(config_map("b"))).decode()["metadata"]["resourceVersion"]
@@ -53,7 +53,7 @@ def test_without_a_version_it_begins_with_what_is_there_and_ends_that_with_a_boo
     in_virtual_time(story)
 
 
-def test_with_a_version_it_tells_what_came_after_it_each_once_in_order() -> None:
+def test_a_watch_from_a_version_delivers_later_events_once_in_order() -> None:
     async def story(world: World) -> None:
         begin = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
         await world.update("a", config_map("a", {"x": "1"}))
@@ -68,7 +68,7 @@ def test_with_a_version_it_tells_what_came_after_it_each_once_in_order() -> None
     in_virtual_time(story)
 
 
-def test_initial_events_come_with_the_end_bookmark_even_where_nothing_matches() -> None:
+def test_initial_events_end_with_a_bookmark_even_if_nothing_matches() -> None:
     async def story(world: World) -> None:
         current = world.backend.storage.revision
         watch = await opened(
@@ -83,7 +83,7 @@ def test_initial_events_come_with_the_end_bookmark_even_where_nothing_matches() 
     in_virtual_time(story)
 
 
-def test_without_initial_events_it_begins_now() -> None:
+def test_a_watch_without_initial_events_starts_now() -> None:
     async def story(world: World) -> None:
         await world.create(config_map("a"))
         watch = await opened(world, send_initial_events=False, resource_version_match="NotOlderThan")
@@ -93,7 +93,7 @@ def test_without_initial_events_it_begins_now() -> None:
     in_virtual_time(story)
 
 
-def test_what_begins_to_match_is_added_and_what_stops_is_deleted_at_the_new_version() -> None:
+def test_objects_that_start_matching_are_added_and_those_that_stop_are_deleted() -> None:
     async def story(world: World) -> None:
         await world.create(config_map("a", {"x": "hidden"}))
         watch = await opened(
@@ -127,7 +127,7 @@ def test_objects_that_never_matched_cause_no_event() -> None:
     in_virtual_time(story)
 
 
-def test_a_compacted_version_is_an_error_event() -> None:
+def test_a_compacted_version_causes_an_error_event() -> None:
     async def story(world: World) -> None:
         begin = str(world.backend.storage.revision)
         for number in range(10):
@@ -140,7 +140,7 @@ def test_a_compacted_version_is_an_error_event() -> None:
     in_virtual_time(story, settings=StorageSettings(history_changes=4))
 
 
-def test_a_version_of_the_future_is_silence_until_it_comes() -> None:
+def test_a_watch_from_a_future_version_is_silent_until_it_is_reached() -> None:
     async def story(world: World) -> None:
         future = world.backend.storage.revision + 2
         watch = await opened(world, resource_version=str(future))
@@ -151,7 +151,7 @@ def test_a_version_of_the_future_is_silence_until_it_comes() -> None:
     in_virtual_time(story)
 
 
-def test_a_watch_list_of_a_version_that_does_not_come_is_an_error_event() -> None:
+def test_a_watch_list_of_an_unreached_version_is_an_error_event() -> None:
     async def story(world: World) -> None:
         failure = await world.watch(
             resource_version="99999", resource_version_match="NotOlderThan", send_initial_events=True
@@ -162,7 +162,7 @@ def test_a_watch_list_of_a_version_that_does_not_come_is_an_error_event() -> Non
     in_virtual_time(story)
 
 
-def test_bookmarks_come_each_minute_and_shortly_before_the_end() -> None:
+def test_bookmarks_are_sent_every_minute_and_shortly_before_the_end() -> None:
     async def story(world: World) -> None:
         loop = asyncio.get_running_loop()
         revision = str(world.backend.storage.revision)
@@ -178,7 +178,7 @@ def test_bookmarks_come_each_minute_and_shortly_before_the_end() -> None:
     in_virtual_time(story)
 
 
-def test_a_bookmark_follows_what_has_been_told() -> None:
+def test_a_bookmark_has_the_revision_of_the_last_event() -> None:
     async def story(world: World) -> None:
         watch = await opened(
             world,
@@ -193,7 +193,7 @@ def test_a_bookmark_follows_what_has_been_told() -> None:
     in_virtual_time(story)
 
 
-def test_without_bookmarks_nothing_is_said_until_the_time_is_over() -> None:
+def test_a_watch_without_bookmarks_is_silent_until_its_timeout() -> None:
     async def story(world: World) -> None:
         watch = await opened(world, resource_version=str(world.backend.storage.revision), timeout_seconds=300)
         assert await watch.next_batch() == ()
@@ -224,7 +224,7 @@ def test_a_slow_reader_gets_410_and_is_disconnected() -> None:
     in_virtual_time(story, settings=StorageSettings(history_changes=4))
 
 
-def test_closing_ends_it_for_a_waiting_reader() -> None:
+def test_closing_a_watch_ends_it_for_a_waiting_reader() -> None:
     async def story(world: World) -> None:
         watch = await opened(world, resource_version=str(world.backend.storage.revision))
         asyncio.get_running_loop().call_later(5, watch.close)
