@@ -1,4 +1,4 @@
-"""Count the phrases of ``prose.toml`` in docstrings, comments, messages and documents; exit 1 if any is left.
+"""Count the phrases of ``prose.toml`` in docstrings, comments, messages, pages and API descriptions; exit 1 if any is left.
 
 ``python scripts/check_prose.py [--counts] [PATH ...]`` checks the whole repository without paths. ``--counts`` prints the number
 of words and phrases for each top-level folder instead of the places.
@@ -49,11 +49,11 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def tracked_files(paths: list[str]) -> list[Path]:
-    """Return the Python and Markdown files that git tracks."""
+    """Return the Python, Markdown and API description (``.about``) files that git tracks."""
     output = subprocess.run(
         ["git", "ls-files", "-z", "--", *(paths or ["."])], check=True, capture_output=True, text=True
     )
-    return [Path(name) for name in output.stdout.split("\0") if name.endswith((".py", ".md"))]
+    return [Path(name) for name in output.stdout.split("\0") if name.endswith((".py", ".md", ".about"))]
 
 
 def folder_of(path: Path) -> str:

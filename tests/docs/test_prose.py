@@ -40,8 +40,9 @@ ANEW = "an" + "ew"
         ("code.py", f'"""Read the list {ANEW}."""\n', "code.py:1: 'anew'"),
         ("code.py", f"\n# read the list {ANEW}\n", "code.py:2: 'anew'"),
         ("code.py", f'print("the list is read {ANEW}")\n', "code.py:1: 'anew'"),
+        ("kinds.about", f"Pod: Containers.\n  spec: Read {ANEW}.\n", "kinds.about:2: 'anew'"),
     ],
-    ids=["page", "docstring", "comment", "message"],
+    ids=["page", "docstring", "comment", "message", "description"],
 )
 def test_a_planted_phrase_is_found(tmp_path: Path, name: str, text: str, place: str) -> None:
     assert check(tmp_path, name, text) == (1, [place])
