@@ -50,7 +50,7 @@ class World:
             task.cancel()
 
 
-async def test_what_is_there_and_what_comes_is_told_once_in_its_order() -> None:
+async def test_existing_and_new_objects_are_reported_once_in_order() -> None:
     world = World()
     world.source.create(named("a"))
     async with world.running():
@@ -69,7 +69,7 @@ async def test_what_is_there_and_what_comes_is_told_once_in_its_order() -> None:
     assert world.watch.restarts == 0
 
 
-async def test_what_the_server_says_in_the_watch_ends_it_as_a_broken_connection_does() -> None:
+async def test_an_error_event_restarts_the_watch_like_a_broken_connection() -> None:
     world = World()
     async with world.running():
         world.source.inject(WatchError(Status(code=500, message="etcdserver: no leader")))
@@ -80,7 +80,7 @@ async def test_what_the_server_says_in_the_watch_ends_it_as_a_broken_connection_
     assert world.watch.restarts == 1
 
 
-async def test_a_watch_that_ends_goes_on_after_the_last_event_and_tells_nothing_twice() -> None:
+async def test_a_watch_that_ended_resumes_after_its_last_event_without_duplicates() -> None:
     world = World()
     async with world.running():
         world.source.create(named("a"))
@@ -95,7 +95,7 @@ async def test_a_watch_that_ends_goes_on_after_the_last_event_and_tells_nothing_
     assert len(world.source.lists) == 1
 
 
-async def test_a_connection_that_breaks_is_a_watch_that_ends() -> None:
+async def test_a_broken_connection_restarts_the_watch() -> None:
     world = World()
     async with world.running():
         world.source.create(named("a"))
@@ -121,7 +121,9 @@ async def test_a_watch_resumes_after_a_bookmark_like_after_an_event() -> None:
 
 
 @pytest.mark.parametrize("in_stream", [True, False])
-async def test_where_the_version_is_forgotten_the_difference_is_told_from_a_new_list(in_stream: bool) -> None:
+async def test_an_expired_version_is_followed_by_a_relist_that_reports_the_differences(
+    in_stream: bool,
+) -> None:
     world = World()
     world.source.says_expired_in_stream = in_stream
     for name in ("kept", "changed", "gone"):
@@ -147,7 +149,7 @@ async def test_where_the_version_is_forgotten_the_difference_is_told_from_a_new_
     assert world.watch.restarts == 2
 
 
-async def test_what_was_deleted_on_the_watch_is_not_told_again_by_a_list() -> None:
+async def test_a_relist_does_not_report_a_deletion_that_the_watch_reported() -> None:
     world = World()
     world.source.create(named("a"))
     async with world.running():
@@ -168,7 +170,7 @@ async def cut_off_for_ever(world: World) -> None:
         await world.clock.sleep(60.0)
 
 
-async def test_a_watch_that_is_cut_off_again_and_again_is_given_up() -> None:
+async def test_a_watch_that_is_repeatedly_cut_off_is_abandoned() -> None:
     world = World()
     with pytest.raises(ExceptionGroup) as caught:
         await cut_off_for_ever(world)
@@ -177,7 +179,7 @@ async def test_a_watch_that_is_cut_off_again_and_again_is_given_up() -> None:
     assert world.clock.monotonic() > 2.0  # with pauses, as the server may be restarting
 
 
-async def test_a_watch_that_is_cut_off_now_and_then_is_never_given_up() -> None:
+async def test_a_watch_that_is_occasionally_cut_off_is_never_abandoned() -> None:
     world = World()
     async with world.running():
         for number in range(30):
@@ -196,7 +198,7 @@ async def be_forbidden(world: World) -> None:
         await world.clock.sleep(60.0)
 
 
-async def test_what_no_attempt_would_mend_is_raised_at_once() -> None:
+async def test_an_unrecoverable_error_is_raised_immediately() -> None:
     world = World()
     with pytest.raises(ExceptionGroup) as caught:
         await be_forbidden(world)

@@ -34,7 +34,7 @@ class Server:
         return b"{}"
 
 
-async def test_it_is_written_twice_a_second_as_long_as_the_scenario_lasts_and_then_removed() -> None:
+async def test_the_control_slice_is_written_twice_a_second_and_deleted_after_the_scenario() -> None:
     server, clock = Server(), FakeClock()
     control_write = ControlWrite(server, clock)
     async with control_write.running():
@@ -44,7 +44,7 @@ async def test_it_is_written_twice_a_second_as_long_as_the_scenario_lasts_and_th
     assert values == {"own_slice_write_p50_ms": 20.0, "own_slice_write_p99_ms": 30.0}
 
 
-async def test_every_write_changes_something() -> None:
+async def test_every_write_changes_the_slice() -> None:
     server, clock = Server(), FakeClock()
     async with ControlWrite(server, clock).running():
         await clock.sleep(1.2)
@@ -57,18 +57,18 @@ async def fail_within(server: Server) -> None:
         raise RuntimeError("the scenario failed")
 
 
-async def test_it_is_removed_where_the_scenario_fails() -> None:
+async def test_the_control_slice_is_deleted_if_the_scenario_fails() -> None:
     server = Server()
     with pytest.raises(ExceptionGroup):
         await fail_within(server)
     assert server.asked[-1][0] == "DELETE"
 
 
-def test_without_a_write_there_is_nothing_to_tell() -> None:
+def test_no_latency_is_reported_without_a_write() -> None:
     assert ControlWrite(Server(), FakeClock()).values() == {}
 
 
-def test_it_is_as_large_as_a_full_slice_and_belongs_to_no_service() -> None:
+def test_the_control_slice_is_as_large_as_a_full_one_and_belongs_to_no_service() -> None:
     document = json.loads(control_slice_body(ready=False))
     assert len(document["endpoints"]) == MAX_ENDPOINTS_PER_SLICE
     assert "labels" not in document["metadata"]
@@ -77,7 +77,7 @@ def test_it_is_as_large_as_a_full_slice_and_belongs_to_no_service() -> None:
     assert len(addresses) == MAX_ENDPOINTS_PER_SLICE
 
 
-def test_the_judge_does_not_look_at_it() -> None:
+def test_the_judge_ignores_the_control_slice() -> None:
     judge = Judge()
     assert list(judge.slice_event("ADDED", OBSERVED_SLICES.decode(control_slice_body(ready=True)))) == []
     assert (judge.slice_writes, judge.is_empty()) == (0, True)

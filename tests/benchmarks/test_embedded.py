@@ -48,19 +48,19 @@ async def answered(*pieces: bytes) -> Answer:
     return request.result()
 
 
-async def test_an_answer_is_whole_when_its_length_has_come() -> None:
+async def test_a_response_is_complete_after_its_content_length() -> None:
     answer = await answered(b"HTTP/1.1 200 OK\r\nContent-Le", b"ngth: 6\r\n\r\nabc", b"def")
     assert answer == Answer(200, b"abcdef")
 
 
-async def test_an_answer_in_chunks_is_whole_when_the_last_has_come_in_whatever_pieces() -> None:
+async def test_a_chunked_response_is_complete_after_its_last_chunk_however_it_is_split() -> None:
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     for cut in range(1, len(whole)):
         assert (await answered(whole[:cut], whole[cut:])).body == b"3\r\nabc\r\n0\r\n\r\n"
     assert (await answered(*(whole[at : at + 1] for at in range(len(whole))))).code == 200
 
 
-async def test_a_refusal_is_an_error_that_says_what_was_asked() -> None:
+async def test_an_error_response_raises_an_error_that_names_the_request() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await answered(b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\n{}")
     (error,) = caught.value.exceptions
@@ -68,7 +68,7 @@ async def test_a_refusal_is_an_error_that_says_what_was_asked() -> None:
     assert str(error) == "GET /version: 409 {}"
 
 
-async def test_a_server_that_hangs_up_is_an_error() -> None:
+async def test_a_connection_closed_by_the_server_is_an_error() -> None:
     connection, _ = connected()
     async with asyncio.TaskGroup() as group:
         request = group.create_task(_caught(connection))
@@ -85,7 +85,7 @@ async def _caught(connection: Connection) -> str:
     return ""
 
 
-async def test_a_watcher_counts_events_however_they_are_cut() -> None:
+async def test_a_watcher_counts_events_however_the_stream_is_split() -> None:
     event = b'{"type":"ADDED","object":{"kind":"ConfigMap"}}\n'
     stream = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2f\r\n" + event * 3 + b"\r\n"
     for size in (1, 2, 7, 60, 1000):
@@ -110,7 +110,7 @@ def test_a_kubeconfig_is_read(tmp_path: Path) -> None:
     assert read_address(path) == Address("https://127.0.0.1:1", b"PEM", "abc")
 
 
-def test_a_padded_pod_is_longer_by_about_the_filler_and_the_same_else() -> None:
+def test_a_padded_pod_grows_by_about_the_filler_and_is_otherwise_unchanged() -> None:
     workload = Workload(Size(1, 1))
     body = workload.pod_body(workload.pods[0])
     longer = padded(body, 4_000)
@@ -121,7 +121,7 @@ def test_a_padded_pod_is_longer_by_about_the_filler_and_the_same_else() -> None:
     assert padded(body, 0) is body
 
 
-def test_a_configmap_is_of_about_a_kilobyte() -> None:
+def test_a_config_map_has_about_one_kilobyte() -> None:
     assert 800 < len(configmap("a", "b")) < 1_300
 
 
@@ -141,7 +141,7 @@ async def test_work_is_spread_over_all_connections_one_at_a_time_on_each() -> No
     assert sorted(done) == list(range(20))
 
 
-def test_goals_are_of_figures_that_are_measured() -> None:
+def test_every_goal_is_about_a_measured_metric() -> None:
     for scenario, key in GOALS:
         assert key in {metric.key for metric in METRICS[scenario]}
 
@@ -163,7 +163,7 @@ def test_a_goal_is_met_or_missed(goal: Goal, ours: float, ratio: float | None, m
     assert goal.is_met(Spread.of([ours]), spread_of_ratio) is met
 
 
-def test_the_table_shows_medians_their_span_and_the_verdict() -> None:
+def test_the_table_shows_medians_spreads_and_verdicts() -> None:
     findings = tuple(
         Finding("idle", server, run, {"start_seconds": seconds, "resident_mib": 50.0, "cpu_percent": 1.0})
         for run, seconds in enumerate((0.4, 0.5, 1.2))

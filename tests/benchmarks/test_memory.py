@@ -21,7 +21,7 @@ def chapter(minutes: float, changes: int, blocks: int, **lengths: int) -> Chapte
     return Chapter(minutes, changes, changes * 2, 5, Footprint(blocks, lengths))
 
 
-def test_bytes_a_pod_are_the_slope_from_the_smallest_to_the_largest() -> None:
+def test_bytes_per_pod_are_the_slope_from_the_smallest_to_the_largest_size() -> None:
     found = [resident(5_000, 60.0), resident(1_000, 50.0), resident(20_000, 88.0)]
     assert bytes_per_pod(found) == pytest.approx(38 * 2**20 / 19_000)
 
@@ -35,13 +35,13 @@ def test_a_slope_needs_two_sizes(found: list[Resident]) -> None:
     assert "bytes a cached pod" not in render_resident(found)
 
 
-def test_the_table_of_what_is_resident_ends_with_the_slope() -> None:
+def test_the_table_of_resident_memory_ends_with_the_slope() -> None:
     text = render_resident([resident(1_000, 50.0), resident(5_000, 60.0)])
     assert text.splitlines()[1].split() == ["1,000", "real", "50", "55", "1.25"]
     assert text.endswith("2,621 bytes a cached pod, with its endpoint in a slice")
 
 
-def test_an_hour_that_leaves_little_behind_is_no_growth_and_names_what_differs() -> None:
+def test_an_hour_with_few_remaining_blocks_is_no_growth_and_names_changed_containers() -> None:
     chapters = [chapter(5, 1_000, 200_000, same=3, other=1), chapter(60, 61_000, 201_000, same=3, other=9)]
     text = render_hour(chapters, 0.1)
     assert growth(chapters) == pytest.approx(1 / 60)
@@ -50,17 +50,17 @@ def test_an_hour_that_leaves_little_behind_is_no_growth_and_names_what_differs()
     assert "1 other containers are as long as they were" in text
 
 
-def test_a_block_a_change_is_growth() -> None:
+def test_one_remaining_block_per_change_is_growth() -> None:
     assert "GROWTH" in render_hour([chapter(5, 1_000, 200_000), chapter(60, 61_000, 260_000)], 0.1)
 
 
-def test_a_size_that_is_none_is_refused_in_one_line() -> None:
+def test_an_invalid_size_is_rejected_with_one_line() -> None:
     found = CliRunner().invoke(main, ["--pods", "0"])
     assert found.exit_code == 2
     assert "Traceback" not in found.output
 
 
-def test_a_control_plane_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_control_plane_is_reported_with_one_line(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["--no-hour", "--pods", "10"], env={"KUBEBUILDER_ASSETS": str(tmp_path)})
     assert found.exit_code == 2
     assert str(tmp_path) in found.output
@@ -68,7 +68,7 @@ def test_a_control_plane_that_is_not_there_is_one_clear_line(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_repeated_trouble_is_logged_once_in_one_line(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_error_is_printed_once(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: object) -> Resident:
         error = UsageError("process 12 cannot be inspected")
         if grouped:

@@ -52,14 +52,14 @@ def test_one_report_merged_is_itself() -> None:
     assert merge([SECOND]).measurements == SECOND.measurements
 
 
-def test_a_merged_report_tells_when_it_began_how_long_it_took_and_the_busiest_start() -> None:
+def test_a_merged_report_has_start_duration_and_highest_load_at_start() -> None:
     busy = msgspec.structs.replace(MACHINE, load_before=3.0)
     merged = merge([report("2026-01-02", environment=busy), FIRST])
     assert (merged.started, merged.seconds) == ("2026-01-01", 20.0)
     assert merged.environment == busy
 
 
-def test_it_says_how_many_runs_a_figure_stands_for() -> None:
+def test_the_number_of_runs_per_figure_is_shown() -> None:
     assert merge([FIRST, SECOND]).options["runs"] == "3"
     assert runs_of([flip(OURS, 1.0), flip(OURS, 1.0, run=2), flip(OURS, 1.0, size="1x100")]) == "1 to 2"
 
@@ -74,7 +74,7 @@ def test_it_says_how_many_runs_a_figure_stands_for() -> None:
         ("cpus", 64),
     ],
 )
-def test_reports_of_other_machines_or_versions_are_refused(name: str, value: object) -> None:
+def test_reports_of_other_machines_or_versions_are_rejected(name: str, value: object) -> None:
     other = msgspec.structs.replace(MACHINE, **{name: value})
     with pytest.raises(
         MergeError, match=f"cannot be compared: {name} is .* in one and {value!r} in the other"
@@ -83,13 +83,13 @@ def test_reports_of_other_machines_or_versions_are_refused(name: str, value: obj
 
 
 @pytest.mark.parametrize("name", ["quick", "ours"])
-def test_reports_of_other_paces_or_commands_are_refused(name: str) -> None:
+def test_reports_of_other_rates_or_commands_are_rejected(name: str) -> None:
     other = msgspec.structs.replace(SECOND, options={**SECOND.options, name: "other"})
     with pytest.raises(MergeError, match=f"{name} is .* and 'other' in the other"):
         merge([FIRST, other])
 
 
-def test_a_report_that_is_given_twice_and_none_at_all_are_refused() -> None:
+def test_a_duplicate_report_and_an_empty_list_of_reports_are_rejected() -> None:
     with pytest.raises(MergeError, match="2026-01-01 is given twice"):
         merge([FIRST, SECOND, FIRST])
     with pytest.raises(MergeError, match="no report"):
@@ -99,7 +99,7 @@ def test_a_report_that_is_given_twice_and_none_at_all_are_refused() -> None:
 # -------------------------------------------------------------------------------------------- in Markdown
 
 
-def test_in_markdown_what_has_a_goal_comes_first_with_the_spread_of_its_ratio() -> None:
+def test_markdown_lists_metrics_with_goals_first_with_the_spread_of_their_ratios() -> None:
     small = (flip(THEIRS, 10.0, size="1x7"), flip(OURS, 5.0, size="1x7"))
     lines = render_markdown(rows((*small, *merge([FIRST, SECOND]).measurements))).splitlines()
     assert lines[0] == "|  | kube-controller-manager | endpointd | ratio | goal |  |"
@@ -111,12 +111,12 @@ def test_in_markdown_what_has_a_goal_comes_first_with_the_spread_of_its_ratio() 
     assert {line.count("|") for line in lines} == {7}
 
 
-def test_small_ratios_keep_digits_enough_to_be_held_against_a_goal() -> None:
+def test_small_ratios_keep_enough_digits_to_compare_with_a_goal() -> None:
     table = render_markdown(rows((flip(THEIRS, 1000.0), flip(OURS, 4.9))))
     assert "| 0.0049 |" in table
 
 
-def test_in_markdown_one_side_alone_has_no_ratio_and_no_verdict() -> None:
+def test_markdown_for_one_system_alone_has_no_ratio_and_no_verdict() -> None:
     assert "| - | 1.00 ms | - | <= 0.02x |  |" in render_markdown(rows((flip(OURS, 1.0),)))
 
 
@@ -142,7 +142,7 @@ def test_the_command_shows_the_table_of_all_runs(files: tuple[Path, Path]) -> No
     assert "3.60 [1.00..4.00]" in result.stdout
 
 
-def test_the_command_draws_and_writes_markdown(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_command_writes_plots_and_markdown(files: tuple[Path, Path], tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     result = run(*files, "--markdown", "--plot", plot)
     assert result.exit_code == 0
@@ -151,7 +151,7 @@ def test_the_command_draws_and_writes_markdown(files: tuple[Path, Path], tmp_pat
     assert "plot.svg" not in result.stdout  # the output can be redirected into a file unchanged
 
 
-def test_what_cannot_be_merged_read_or_drawn_is_one_line_and_exit_code_2(
+def test_reports_that_cannot_be_merged_read_or_plotted_exit_with_2_and_one_line(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     nonsense, other, alone = tmp_path / "nonsense.json", tmp_path / "other.json", tmp_path / "alone.json"

@@ -35,20 +35,20 @@ class Ticks:
         return step
 
 
-def test_a_step_takes_what_it_takes_at_its_best() -> None:
+def test_the_time_of_a_step_is_its_best_repeat() -> None:
     ticks = Ticks()
     # The first is warm-up, some are disturbed; from then on 30 ms each, so that a repeat is one step.
     step = ticks.step_of(900_000_000, 90_000_000, 80_000_000, 50_000_000, 30_000_000)
     assert microseconds(step, now_ns=ticks.now) == 30_000.0
 
 
-def test_short_steps_are_repeated_until_they_can_be_told() -> None:
+def test_short_steps_are_repeated_until_they_are_measurable() -> None:
     ticks = Ticks()
     assert microseconds(ticks.step_of(1_500), now_ns=ticks.now) == 1.5
     assert ticks.ns > 7 * 20_000_000
 
 
-def test_the_garbage_collector_stands_still_meanwhile_and_goes_on_after() -> None:
+def test_the_garbage_collector_is_disabled_during_a_measurement_only() -> None:
     ticks = Ticks()
     seen = []
 
@@ -62,28 +62,28 @@ def test_the_garbage_collector_stands_still_meanwhile_and_goes_on_after() -> Non
 
 
 @pytest.mark.parametrize("prepare", [prepare for _, prepare in ONE_SIZE])
-def test_every_piece_of_one_size_does_its_work_again_and_again(prepare: Callable[[], Step]) -> None:
+def test_every_fixed_size_case_can_be_repeated(prepare: Callable[[], Step]) -> None:
     step = prepare()
     for _ in range(3):
         step()
 
 
 @pytest.mark.parametrize("prepare", [prepare for _, prepare in GROWING])
-def test_every_piece_that_may_grow_does_its_work_at_any_size(prepare: Callable[[int], Step]) -> None:
+def test_every_scalable_case_runs_at_any_size(prepare: Callable[[int], Step]) -> None:
     for size in (1, 101):
         step = prepare(size)
         for _ in range(2 * size + 2):
             step()
 
 
-def test_the_endpoints_of_more_pods_than_fit_are_written_by_every_step() -> None:
+def test_every_step_over_capacity_writes_the_endpoints() -> None:
     ((_, prepare),) = [(name, prepare) for name, prepare in GROWING if name.startswith("flip to Endpoints")]
     step = prepare(1200)
     for _ in range(20):
         step()  # raises if nothing was written
 
 
-def test_a_pods_event_is_as_large_as_a_real_one_and_says_what_it_should() -> None:
+def test_a_pod_event_has_realistic_size_and_the_expected_content() -> None:
     pod = Workload(Size(1, 1)).pods[0]
     line = pod_event(pod, ready=False, resource_version=77)
     assert 8_500 < len(line) < 10_500
@@ -92,7 +92,7 @@ def test_a_pods_event_is_as_large_as_a_real_one_and_says_what_it_should() -> Non
     assert decoded(pod_event(pod, ready=True, resource_version=78)).ready
 
 
-def test_growth_is_the_largest_size_by_the_smallest() -> None:
+def test_growth_is_the_largest_size_divided_by_the_smallest() -> None:
     assert Cost("case", {100: 2.0, 5000: 3.0, 1000: 9.0}).growth == 1.5
     assert Cost("case", {0: 2.0}).growth is None
 
@@ -106,19 +106,19 @@ def test_the_table_has_a_column_for_each_size() -> None:
     ]
 
 
-def test_the_table_of_pieces_without_a_size_has_one_column() -> None:
+def test_the_table_of_cases_without_a_size_has_one_column() -> None:
     assert [line.split() for line in render([Cost("decode", {0: 5.0})]).splitlines()] == [
         ["us", "growth"],
         ["decode", "5.0"],
     ]
 
 
-def test_what_no_piece_is_described_by_is_refused() -> None:
+def test_a_filter_that_matches_no_case_is_rejected() -> None:
     result = CliRunner().invoke(microbench.main, ["--only", "teleport"])
     assert result.exit_code == 2
     assert "teleport" in result.output
 
 
-def test_figures_come_back_from_their_json() -> None:
+def test_costs_survive_a_json_round_trip() -> None:
     cost = Cost("plan", {100: 2.0})
     assert msgspec.json.decode(msgspec.json.encode([cost]), type=list[Cost]) == [cost]

@@ -19,19 +19,19 @@ from benchmarks.objects import (
 from benchmarks.sizes import Size
 
 
-def test_a_size_reads_as_it_is_written() -> None:
+def test_a_size_is_parsed_from_its_printed_form() -> None:
     assert Size.parse(" 1000x5 ") == Size(1000, 5)
     assert str(Size.parse("1x20000")) == "1x20000"
     assert Size(1000, 5).pods == 5000
 
 
 @pytest.mark.parametrize("text", ["", "5000", "0x5", "5x0", "1X5", "1x5x2", "-1x5"])
-def test_what_is_no_size_is_refused_with_what_is_expected(text: str) -> None:
+def test_an_invalid_size_is_rejected_with_the_expected_format(text: str) -> None:
     with pytest.raises(ValueError, match="SERVICESxPODS"):
         Size.parse(text)
 
 
-def test_every_service_has_its_pods_and_no_two_pods_share_name_or_address() -> None:
+def test_every_service_has_its_pods_with_unique_names_and_addresses() -> None:
     workload = Workload(Size(3, 40))
     assert len({pod.key for pod in workload.pods}) == len({pod.address for pod in workload.pods}) == 120
     for service in workload.services:
@@ -40,7 +40,7 @@ def test_every_service_has_its_pods_and_no_two_pods_share_name_or_address() -> N
     assert workload.namespaces == ("bench-0",)
 
 
-def test_services_are_spread_over_namespaces_where_that_is_asked_for() -> None:
+def test_services_are_spread_over_the_requested_number_of_namespaces() -> None:
     workload = Workload(Size(5, 2), services_per_namespace=2)
     assert workload.namespaces == ("bench-0", "bench-1", "bench-2")
     assert [service.namespace for service in workload.services] == [
@@ -53,7 +53,7 @@ def test_services_are_spread_over_namespaces_where_that_is_asked_for() -> None:
     assert all(pod.key.namespace == pod.service.namespace for pod in workload.pods)
 
 
-def test_a_pods_documents_make_the_endpoint_that_its_service_selects() -> None:
+def test_the_documents_of_a_pod_yield_the_expected_endpoint_of_its_service() -> None:
     workload = Workload(Size(2, 2))
     benchmark_pod = workload.pods[3]
     document = json.loads(workload.pod_body(benchmark_pod))
@@ -70,7 +70,7 @@ def test_a_pods_documents_make_the_endpoint_that_its_service_selects() -> None:
     assert "metrics" in {port.name for port in pod.named_ports}
 
 
-def test_a_template_fills_every_place_and_leaves_the_rest() -> None:
+def test_a_template_fills_every_placeholder_and_keeps_the_rest() -> None:
     template = Template({"a": "\x00one", "b": ["\x00two", 'three \\ "', "\x00one"]})
     filled = json.loads(template.fill({"\x00one": "1", "\x00two": "2"}))
     assert filled == {"a": "1", "b": ["2", 'three \\ "', "1"]}
@@ -92,6 +92,6 @@ def test_nodes_are_spread_over_zones_and_ready() -> None:
     assert len(zones) == 3
 
 
-def test_a_workload_names_its_services_so_that_keys_are_unique() -> None:
+def test_the_service_names_of_a_workload_are_unique() -> None:
     assert len(set(Workload(Size(50, 1)).services)) == 50
     assert Workload(Size(1, 1)).services == (ObjectKey("bench-0", "service-0"),)

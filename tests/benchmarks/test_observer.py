@@ -65,7 +65,7 @@ class World:
             task.cancel()
 
 
-async def test_a_change_is_seen_when_a_slice_first_shows_it() -> None:
+async def test_a_change_is_observed_when_a_slice_first_shows_it() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -81,7 +81,7 @@ async def test_a_change_is_seen_when_a_slice_first_shows_it() -> None:
         assert await seen == 6.0
 
 
-async def test_a_pod_is_waited_for_once_at_a_time() -> None:
+async def test_a_second_wait_for_the_same_pod_is_rejected() -> None:
     world = World()
     world.expect(ready=True)
     world.observer.seen(POD)
@@ -89,7 +89,7 @@ async def test_a_pod_is_waited_for_once_at_a_time() -> None:
         world.observer.seen(POD)
 
 
-async def test_right_since_is_when_slices_and_endpoints_became_right_each_by_itself() -> None:
+async def test_slices_and_endpoints_have_separate_times_of_becoming_correct() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -102,7 +102,7 @@ async def test_right_since_is_when_slices_and_endpoints_became_right_each_by_its
         assert rightness.since == 2.0
 
 
-async def test_what_was_right_and_is_expected_otherwise_is_right_since_it_is_again() -> None:
+async def test_a_new_expectation_restarts_the_time_of_becoming_correct() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -118,7 +118,7 @@ async def test_what_was_right_and_is_expected_otherwise_is_right_since_it_is_aga
         assert (rightness.slices_since, rightness.endpoints_since) == (5.0, 6.0)
 
 
-async def test_what_is_there_before_the_watch_counts_from_the_list() -> None:
+async def test_objects_that_precede_the_watch_count_from_the_list() -> None:
     world = World()
     world.slices.create(slice_of(ready=True))
     world.endpoints.create(endpoints_of(ready=True))
@@ -127,7 +127,7 @@ async def test_what_is_there_before_the_watch_counts_from_the_list() -> None:
         assert (await world.observer.until_right()).since == 0.0
 
 
-async def test_empty_is_when_the_last_object_is_deleted() -> None:
+async def test_the_cluster_is_empty_when_the_last_object_is_deleted() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -142,7 +142,7 @@ async def test_empty_is_when_the_last_object_is_deleted() -> None:
             world.endpoints.delete(WEB)
 
 
-async def test_a_change_is_seen_although_the_watch_was_cut_off_and_its_version_forgotten() -> None:
+async def test_a_change_is_observed_after_the_watch_was_cut_off_and_its_version_expired() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -162,7 +162,7 @@ async def test_a_change_is_seen_although_the_watch_was_cut_off_and_its_version_f
         assert world.observer.restarts == 3  # disconnected twice, and once the version had expired
 
 
-async def test_slices_that_went_while_nobody_watched_are_gone_for_the_judge() -> None:
+async def test_slices_deleted_while_the_watch_was_down_are_gone_for_the_judge() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():
@@ -182,7 +182,7 @@ async def lose_its_watch(world: World) -> None:
         await world.clock.sleep(60.0)
 
 
-async def test_a_watch_of_the_benchmark_that_cannot_be_kept_up_ends_the_benchmark() -> None:
+async def test_a_benchmark_watch_that_cannot_be_resumed_ends_the_benchmark() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await lose_its_watch(World())
     assert caught.group_contains(ObserverError, match="own watch of EndpointSlices was cut off")

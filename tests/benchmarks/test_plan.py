@@ -13,7 +13,7 @@ def part(plan: Plan, size: str) -> SizePlan:
     return found
 
 
-def test_without_options_every_scenario_has_its_own_sizes_but_the_huge_one() -> None:
+def test_without_options_every_scenario_has_its_own_sizes_except_the_huge_one() -> None:
     plan = make_plan()
     assert [str(each.size) for each in plan.sizes] == ["1x100", "1x1000", "1x5000", "1000x5"]
     small, middle = part(plan, "1x100").sessions[0], part(plan, "1x1000").sessions[0]
@@ -38,7 +38,7 @@ def test_steady_is_a_slower_churn_of_the_same_sizes() -> None:
     }
 
 
-def test_all_that_takes_long_is_measured_only_when_asked_for() -> None:
+def test_long_measurements_are_made_only_on_request() -> None:
     def far(with_huge: bool) -> set[str]:
         sizes = {str(each.size) for each in make_plan(with_huge=with_huge).sizes}
         return sizes & {"1x20000", "10x2", "10000x2"}
@@ -47,7 +47,7 @@ def test_all_that_takes_long_is_measured_only_when_asked_for() -> None:
     assert far(with_huge=True) == {"1x20000", "10x2", "10000x2"}
 
 
-def test_with_the_huge_sizes_growth_is_told_further_and_in_the_number_of_services() -> None:
+def test_huge_sizes_extend_growth_and_measure_it_by_number_of_services() -> None:
     plan = make_plan(with_huge=True)
     assert [(str(small), str(large)) for small, large in plan.growth] == [
         ("1x100", "1x5000"),
@@ -63,7 +63,7 @@ def test_with_the_huge_sizes_growth_is_told_further_and_in_the_number_of_service
     assert (crowd.cold, crowd.steady, crowd.churn) == (False, None, None)
 
 
-def test_growth_also_flips_with_the_endpointslice_controller_alone_at_both_ends() -> None:
+def test_growth_also_measures_flips_of_the_slice_controller_alone_at_both_ends() -> None:
     plan = make_plan()
     for size in ("1x100", "1x5000"):
         both, alone = part(plan, size).sessions
@@ -74,7 +74,7 @@ def test_growth_also_flips_with_the_endpointslice_controller_alone_at_both_ends(
     assert len(part(plan, "1x1000").sessions) == 1
 
 
-def test_growth_by_itself_flips_only() -> None:
+def test_the_growth_scenario_alone_measures_only_flips() -> None:
     plan = make_plan(scenarios=["growth"])
     assert [str(each.size) for each in plan.sizes] == ["1x100", "1x5000"]
     assert all(
@@ -84,7 +84,7 @@ def test_growth_by_itself_flips_only() -> None:
     )
 
 
-def test_sizes_that_are_named_are_those_of_every_scenario() -> None:
+def test_requested_sizes_apply_to_every_scenario() -> None:
     plan = make_plan(sizes=[Size(1, 10), Size(2, 10), Size(1, 200)])
     assert [str(each.size) for each in plan.sizes] == ["1x10", "2x10", "1x200"]
     assert all(
@@ -101,12 +101,12 @@ def test_with_one_size_there_is_no_growth() -> None:
         make_plan(scenarios=["growth"], sizes=[Size(1, 10), Size(5, 10)])
 
 
-def test_nothing_to_measure_is_refused() -> None:
+def test_an_empty_plan_is_rejected() -> None:
     with pytest.raises(ValueError, match="nothing to measure"):
         make_plan(scenarios=[])
 
 
-def test_flips_are_fewer_where_each_takes_long() -> None:
+def test_fewer_flips_are_made_at_sizes_where_each_takes_long() -> None:
     assert [flips_for(Size.parse(text)) for text in ("1x100", "1x5000", "1x20000", "1000x5")] == [
         100,
         60,
@@ -119,7 +119,7 @@ def test_flips_are_fewer_where_each_takes_long() -> None:
     assert flip.flips == 7
 
 
-def test_who_goes_first_changes_from_run_to_run() -> None:
+def test_the_order_of_the_systems_alternates_from_run_to_run() -> None:
     theirs, ours = Side(THEIRS, ("kcm",)), Side(OURS, ("endpointd",))
     assert in_turn([theirs, ours], 0) == [theirs, ours]
     assert in_turn([theirs, ours], 1) == [ours, theirs]

@@ -55,7 +55,7 @@ def texts(picture: ET.Element) -> list[str]:
     return [each.text or "" for each in picture.iter(f"{SVG}text")]
 
 
-def test_each_side_has_median_and_tail_of_the_latency_and_its_cpu() -> None:
+def test_each_system_has_median_and_tail_latency_and_cpu() -> None:
     picture = drawn(*grown())
     for side in ("theirs", "ours"):
         lines = of_kind(picture, "polyline", side)
@@ -63,7 +63,7 @@ def test_each_side_has_median_and_tail_of_the_latency_and_its_cpu() -> None:
         assert ["tail" in line.get("class", "") for line in lines] == [False, True, False]
 
 
-def test_what_grows_rises_and_what_does_not_lies_flat() -> None:
+def test_a_growing_metric_is_a_rising_line_and_a_constant_one_a_flat_line() -> None:
     picture = drawn(*grown())
     for line in of_kind(picture, "polyline", "theirs"):
         assert heights(line) == sorted(heights(line), reverse=True)
@@ -72,7 +72,7 @@ def test_what_grows_rises_and_what_does_not_lies_flat() -> None:
         assert len(set(heights(line))) == 1
 
 
-def test_ends_of_lines_sizes_and_sides_are_told_in_words() -> None:
+def test_line_ends_sizes_and_systems_are_labelled() -> None:
     told = texts(drawn(*grown()))
     assert {"p50 2,000 ms", "p99 4,000 ms", "1,000 ms", "p50 8 ms", "p99 16 ms", "4 ms"} <= set(told)
     assert {"100", "1,000", "5,000", "20,000", "kube-controller-manager", "endpointd", "made by hand"} <= set(
@@ -80,13 +80,13 @@ def test_ends_of_lines_sizes_and_sides_are_told_in_words() -> None:
     )
 
 
-def test_whiskers_are_drawn_where_runs_differ() -> None:
+def test_whiskers_are_drawn_if_runs_differ() -> None:
     alike, apart_ = flip(OURS, "1x100", 4.0), flip(OURS, "1x100", 6.0, run=2)
     assert of_kind(drawn(alike), "path", "spread") == []
     assert len(of_kind(drawn(alike, apart_), "path", "spread")) == 3
 
 
-def test_everything_lies_inside_of_the_picture() -> None:
+def test_everything_is_inside_the_plot() -> None:
     picture = drawn(*grown(), flip(OURS, "1x100", 0.01, run=2), flip(THEIRS, "1x20000", 90_000.0, run=2))
     _, _, width, height = map(float, picture.get("viewBox", "").split())
     for each in picture.iter():
@@ -96,7 +96,7 @@ def test_everything_lies_inside_of_the_picture() -> None:
             assert 0 <= float(each.get(y, 0)) <= height
 
 
-def test_only_flips_of_one_service_with_both_controllers_are_drawn() -> None:
+def test_only_flips_of_one_service_with_both_controllers_are_plotted() -> None:
     others = (
         flip(OURS, "1000x5", 7.0),
         flip(OURS, "1x5000", 7.0, variant="slices"),
@@ -107,7 +107,7 @@ def test_only_flips_of_one_service_with_both_controllers_are_drawn() -> None:
         draw(found(*others), "")
 
 
-def test_one_side_and_one_size_can_be_drawn_by_themselves() -> None:
+def test_one_system_and_one_size_can_be_plotted_alone() -> None:
     picture = drawn(flip(OURS, "1x100", 4.0))
     assert of_kind(picture, "polyline", "theirs") == []
     assert "kube-controller-manager" not in texts(picture)
@@ -123,12 +123,12 @@ def test_it_is_readable_on_light_and_on_dark_pages() -> None:
     assert len(of_kind(drawn(*grown()), "rect", "paper")) == 1
 
 
-def test_words_cannot_break_out_of_the_picture() -> None:
+def test_labels_are_escaped() -> None:
     picture = ET.fromstring(draw(found(*grown()), 'a <machine> & "more"'))
     assert 'a <machine> & "more"' in texts(picture)
 
 
-def test_it_is_told_to_those_who_do_not_see_it() -> None:
+def test_the_plot_has_a_text_alternative() -> None:
     label = drawn(*grown()).get("aria-label", "")
     assert "CPU of the controller, endpointd: 4 ms at 100 pods, 4 ms at 20,000" in label
     assert "p50, kube-controller-manager: 20 ms at 100 pods, 2,000 ms at 20,000" in label
@@ -137,12 +137,12 @@ def test_it_is_told_to_those_who_do_not_see_it() -> None:
 # --------------------------------------------------------------------------------------------------- axes
 
 
-def test_a_tenfold_is_as_long_wherever_it_begins() -> None:
+def test_a_factor_of_ten_has_the_same_length_anywhere_on_the_axis() -> None:
     scale = LogScale(1.0, 1000.0, 0.0, 300.0)
     assert [round(scale.at(value), 6) for value in (1.0, 10.0, 100.0, 1000.0)] == [0.0, 100.0, 200.0, 300.0]
 
 
-def test_a_scale_of_one_value_has_it_in_the_middle() -> None:
+def test_a_single_value_is_in_the_middle_of_the_axis() -> None:
     assert LogScale(7.0, 7.0, 0.0, 300.0).at(7.0) == 150.0
 
 
@@ -158,7 +158,7 @@ def test_a_scale_of_one_value_has_it_in_the_middle() -> None:
         ([1000.0000000000001], [1000.0, 2000.0]),
     ],
 )
-def test_ticks_are_1_2_and_5_times_powers_of_ten_around_what_there_is(
+def test_ticks_are_1_2_and_5_times_powers_of_ten_around_the_values(
     values: list[float], ticks: list[float]
 ) -> None:
     assert [round(tick, 9) for tick in ticks_around(values)] == ticks
@@ -173,13 +173,13 @@ def test_ticks_enclose_every_value(values: list[float]) -> None:
     assert max(values) <= ticks[-1]
 
 
-def test_words_that_would_cover_each_other_are_moved_apart_about_where_they_were() -> None:
+def test_overlapping_labels_are_moved_apart_around_their_positions() -> None:
     assert apart([100.0, 10.0, 50.0], 15.0) == [100.0, 10.0, 50.0]
     assert apart([20.0, 10.0], 16.0) == [23.0, 7.0]
 
 
 @given(st.lists(st.floats(min_value=0, max_value=500), max_size=8))
-def test_words_moved_apart_keep_their_order_and_their_distance(positions: list[float]) -> None:
+def test_labels_moved_apart_keep_their_order_and_distance(positions: list[float]) -> None:
     moved = apart(positions, 15.0)
     assert len(moved) == len(positions)
     order = sorted(range(len(positions)), key=lambda index: positions[index])

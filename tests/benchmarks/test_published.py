@@ -65,7 +65,7 @@ B: Shown = ("b", "10.0.0.2", True)
 A_NOT_READY: Shown = ("a", "10.0.0.1", False)
 
 
-def test_slices_are_right_when_every_pod_stands_in_exactly_one() -> None:
+def test_slices_are_correct_if_every_pod_is_in_exactly_one() -> None:
     judge = judge_of([A, B])
     assert not judge.are_slices_right()
     show(judge, "one", [A])
@@ -76,7 +76,7 @@ def test_slices_are_right_when_every_pod_stands_in_exactly_one() -> None:
     assert not judge.are_slices_right()
 
 
-def test_a_pod_with_the_wrong_address_or_readiness_or_service_is_not_right() -> None:
+def test_a_pod_with_a_wrong_address_readiness_or_service_is_incorrect() -> None:
     judge = judge_of([A])
     for wrong in (A_NOT_READY, ("a", "10.0.0.9", True)):
         show(judge, "one", [wrong])
@@ -88,7 +88,7 @@ def test_a_pod_with_the_wrong_address_or_readiness_or_service_is_not_right() -> 
     assert judge.is_pod_right(pod_key("a"))
 
 
-def test_what_is_expected_anew_is_wrong_until_it_is_shown() -> None:
+def test_a_new_expectation_is_unmet_until_it_is_published() -> None:
     judge = judge_of([A, B])
     show(judge, "one", [A, B])
     judge.expect(pod_key("a"), Published(WEB, "10.0.0.1", False))
@@ -97,7 +97,7 @@ def test_what_is_expected_anew_is_wrong_until_it_is_shown() -> None:
     assert judge.are_slices_right()
 
 
-def test_a_pod_may_move_between_slices_and_is_right_again_when_it_has() -> None:
+def test_a_pod_that_moves_between_slices_is_correct_again_afterwards() -> None:
     judge = judge_of([A, B])
     show(judge, "one", [A, B])
     show(judge, "two", [B], "ADDED")
@@ -106,7 +106,7 @@ def test_a_pod_may_move_between_slices_and_is_right_again_when_it_has() -> None:
     assert judge.is_pod_right(pod_key("b"))
 
 
-def test_only_pods_that_are_published_otherwise_than_before_are_told_of() -> None:
+def test_only_pods_whose_published_state_changed_are_reported() -> None:
     judge = judge_of([A, B])
     assert show(judge, "one", [A, B], "ADDED") == [pod_key("a"), pod_key("b")]
     assert show(judge, "one", [A_NOT_READY, B]) == [pod_key("a")]
@@ -114,7 +114,7 @@ def test_only_pods_that_are_published_otherwise_than_before_are_told_of() -> Non
     assert show(judge, "one", [B], "DELETED") == [pod_key("b")]
 
 
-def test_a_slice_too_large_or_with_a_pod_twice_is_not_right() -> None:
+def test_a_slice_over_the_limit_or_with_a_duplicate_pod_is_incorrect() -> None:
     many: list[Shown] = [(f"p{number}", f"10.0.1.{number}", True) for number in range(101)]
     judge = judge_of(many)
     show(judge, "one", many)
@@ -126,7 +126,7 @@ def test_a_slice_too_large_or_with_a_pod_twice_is_not_right() -> None:
     assert judge.are_slices_right()
 
 
-def test_what_nobody_expects_is_wrong_and_other_services_are_not_looked_at() -> None:
+def test_unexpected_pods_are_incorrect_and_other_services_are_ignored() -> None:
     judge = judge_of([A])
     show(judge, "api", [B], service="kubernetes")
     assert judge.slice_writes == 0
@@ -145,7 +145,7 @@ def test_a_deleted_slice_publishes_nothing() -> None:
     assert judge.slice_writes == 2
 
 
-def test_endpoints_are_right_when_they_show_every_pod_as_what_it_is() -> None:
+def test_endpoints_are_correct_if_they_show_every_pod_in_its_state() -> None:
     judge = judge_of([A_NOT_READY, B], judge_endpoints=True)
     assert not judge.are_endpoints_right()
     show_endpoints(judge, ["a", "b"], [])
@@ -159,7 +159,7 @@ def test_endpoints_are_right_when_they_show_every_pod_as_what_it_is() -> None:
     assert judge.endpoints_writes == 4
 
 
-def test_endpoints_of_a_large_service_show_as_many_as_fit_ready_ones_first() -> None:
+def test_endpoints_over_capacity_show_ready_addresses_first() -> None:
     ready: list[Shown] = [(f"r{number}", "10.0.0.1", True) for number in range(MAX_ADDRESSES - 1)]
     not_ready: list[Shown] = [(f"n{number}", "10.0.0.1", False) for number in range(3)]
     judge = judge_of([*ready, *not_ready], judge_endpoints=True)
@@ -176,7 +176,7 @@ def test_endpoints_of_a_large_service_show_as_many_as_fit_ready_ones_first() -> 
     assert not judge.are_endpoints_right()
 
 
-def test_endpoints_that_nobody_keeps_are_not_judged() -> None:
+def test_endpoints_are_not_judged_without_an_endpoints_controller() -> None:
     judge = judge_of([A], judge_endpoints=False)
     assert judge.are_endpoints_right()
     show_endpoints(judge, ["stranger"], [])
@@ -185,7 +185,7 @@ def test_endpoints_that_nobody_keeps_are_not_judged() -> None:
     assert not judge.are_endpoints_right()
 
 
-def test_a_complaint_names_what_is_wrong() -> None:
+def test_a_complaint_names_the_incorrect_objects() -> None:
     judge = judge_of([A, B], judge_endpoints=True)
     show(judge, "one", [A])
     assert judge.complaint() == (

@@ -28,7 +28,7 @@ def measurement(
     return Measurement(scenario, size, variant, side, run, {"cpu_ms_per_change": cpu, "p50_ms": cpu / 2})
 
 
-def test_a_row_holds_both_sides_and_the_ratio_of_each_run() -> None:
+def test_a_row_has_both_systems_and_the_ratio_of_each_run() -> None:
     found = rows(
         (
             measurement(THEIRS, 100.0),
@@ -45,13 +45,13 @@ def test_a_row_holds_both_sides_and_the_ratio_of_each_run() -> None:
     assert (cpu.ratio.low, cpu.ratio.high) == (0.01, 0.02)
 
 
-def test_one_side_alone_has_rows_without_a_ratio() -> None:
+def test_one_system_alone_has_rows_without_a_ratio() -> None:
     (cpu, p50) = rows((measurement(THEIRS, 100.0),))
     assert (cpu.ours, cpu.ratio, p50.ours) == (None, None, None)
     assert "-" in render((measurement(THEIRS, 100.0),))
 
 
-def test_rows_come_scenario_by_scenario_in_the_order_of_measuring() -> None:
+def test_rows_are_grouped_by_scenario_in_measuring_order() -> None:
     found = rows(
         (
             measurement(OURS, 1.0, size="1x100"),
@@ -66,7 +66,7 @@ def test_rows_come_scenario_by_scenario_in_the_order_of_measuring() -> None:
     ]
 
 
-def test_growth_is_large_by_small_within_side_variant_and_run() -> None:
+def test_growth_is_large_divided_by_small_within_system_variant_and_run() -> None:
     found = growth(
         (
             measurement(OURS, 2.0, size="1x100"),
@@ -85,14 +85,14 @@ def test_growth_is_large_by_small_within_side_variant_and_run() -> None:
     ]
 
 
-def test_growth_is_reported_only_where_it_was_asked_for() -> None:
+def test_growth_is_reported_only_on_request() -> None:
     found = [measurement(OURS, 2.0, size="1x10"), measurement(OURS, 3.0, size="1x20")]
     plan = make_plan(sizes=[Size(1, 10), Size(1, 20)])
     assert with_growth(found, plan)[-1].size == "1x10 to 1x20"
     assert with_growth(found, make_plan(scenarios=["flip"])) == tuple(found)
 
 
-def test_a_goal_is_met_by_the_ratio_of_the_runs() -> None:
+def test_a_goal_is_compared_with_the_ratio_of_the_runs() -> None:
     met = rows((measurement(THEIRS, 100.0), measurement(OURS, 2.0)))[0]
     missed = rows((measurement(THEIRS, 100.0), measurement(OURS, 2.1)))[0]
     goal = goal_of(met)
@@ -102,7 +102,7 @@ def test_a_goal_is_met_by_the_ratio_of_the_runs() -> None:
     assert is_met(rows((measurement(OURS, 2.0),))[0], goal) is None
 
 
-def test_growth_is_held_against_a_number_of_its_own_and_in_every_variant() -> None:
+def test_growth_has_a_goal_of_its_own_in_every_variant() -> None:
     small = [measurement(OURS, 2.0, size="1x100", variant=variant) for variant in ("both", "slices")]
     large = [measurement(OURS, 2.9, variant=variant) for variant in ("both", "slices")]
     for row in rows(tuple(growth((*small, *large), "1x100", "1x5000"))):
@@ -111,12 +111,12 @@ def test_growth_is_held_against_a_number_of_its_own_and_in_every_variant() -> No
         assert is_met(row, goal) is True
 
 
-def test_the_other_goals_are_about_both_controllers_together() -> None:
+def test_goals_other_than_growth_apply_to_both_controllers_together() -> None:
     row = rows((measurement(THEIRS, 100.0, variant="slices"), measurement(OURS, 2.0, variant="slices")))[0]
     assert goal_of(row) is None
 
 
-def test_every_goal_is_about_a_metric_that_is_measured_at_a_size_that_is() -> None:
+def test_every_goal_is_about_a_measured_metric_at_a_measured_size() -> None:
     plan = make_plan(with_huge=True)
     measured = {str(each.size) for each in plan.sizes}
     pairs = {f"{small} to {large}" for small, large in plan.growth}
@@ -126,7 +126,7 @@ def test_every_goal_is_about_a_metric_that_is_measured_at_a_size_that_is() -> No
 
 
 @pytest.mark.parametrize("size", ["1x100", "1000x5", "7x7"])
-def test_a_flip_is_to_take_no_more_slice_writes_than_theirs_whatever_the_size(size: str) -> None:
+def test_the_goal_for_slice_writes_per_flip_is_upstreams_number_at_every_size(size: str) -> None:
     def flip(side: SideName, writes: float) -> Measurement:
         return Measurement("flip", size, "both", side, 1, {"slice_writes_per_change": writes})
 
@@ -140,7 +140,7 @@ def test_a_flip_is_to_take_no_more_slice_writes_than_theirs_whatever_the_size(si
     assert is_met(missed, goal) is False
 
 
-def test_steady_is_to_show_what_churn_is() -> None:
+def test_steady_and_churn_have_the_same_goals() -> None:
     steady, churn = (
         {key[1:]: goal for key, goal in GOALS.items() if key[0] == scenario}
         for scenario in ("steady", "churn")
@@ -148,7 +148,7 @@ def test_steady_is_to_show_what_churn_is() -> None:
     assert steady == churn
 
 
-def test_how_often_the_own_watch_was_cut_off_is_shown_only_where_it_was() -> None:
+def test_interruptions_of_the_control_watch_are_shown_only_if_there_were_any() -> None:
     def steady(run: int, restarts: float) -> Measurement:
         return Measurement(
             "steady", "1x5000", "both", OURS, run, {"p50_ms": 9.0, "own_watch_restarts": restarts}
@@ -158,7 +158,7 @@ def test_how_often_the_own_watch_was_cut_off_is_shown_only_where_it_was() -> Non
     assert "own watch cut off, times" in render((steady(1, 0.0), steady(2, 3.0)))
 
 
-def test_a_run_that_measured_one_side_alone_is_no_part_of_the_ratio() -> None:
+def test_a_run_of_one_system_alone_is_excluded_from_the_ratio() -> None:
     found = rows(
         (
             measurement(OURS, 1.0, run=1),
@@ -171,7 +171,7 @@ def test_a_run_that_measured_one_side_alone_is_no_part_of_the_ratio() -> None:
     assert rows((measurement(OURS, 1.0), measurement(THEIRS, 1.0, run=2)))[0].ratio is None
 
 
-def test_the_table_says_who_missed_what() -> None:
+def test_the_table_marks_missed_goals() -> None:
     text = render((measurement(THEIRS, 100.0), measurement(OURS, 2.1)))
     (line,) = (line for line in text.splitlines() if "CPU per change" in line)
     assert line.split() == [
@@ -198,7 +198,7 @@ def test_columns_are_aligned() -> None:
     assert aligned([("a", "1", "x"), ("bbb", "22", "")]) == ["a     1  x", "bbb  22"]
 
 
-def test_a_report_comes_back_from_its_json_and_is_written_whole(tmp_path: Path) -> None:
+def test_a_report_survives_a_json_round_trip_and_is_written_completely(tmp_path: Path) -> None:
     report = Report(
         started="2026-01-01T00:00:00+00:00",
         seconds=1.5,
@@ -213,7 +213,7 @@ def test_a_report_comes_back_from_its_json_and_is_written_whole(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_what_went_wrong_is_told_in_its_own_words(wrapped: bool) -> None:
+def test_the_first_error_of_a_group_is_reported_with_its_own_message(wrapped: bool) -> None:
     error: BaseException = ObserverError("the watch has ended")
     if wrapped:
         error = BaseExceptionGroup("outer", [BaseExceptionGroup("inner", [error]), ValueError("later")])

@@ -46,7 +46,7 @@ def test_the_page_shows_what_the_program_prints() -> None:
         assert table in text
 
 
-def test_every_cost_says_its_unit_and_where_it_was_measured() -> None:
+def test_every_cost_has_a_unit_and_a_source() -> None:
     for name in Costs.__struct_fields__:
         figure = getattr(MEASURED, name)
         assert figure.value > 0
@@ -54,7 +54,7 @@ def test_every_cost_says_its_unit_and_where_it_was_measured() -> None:
         assert figure.source
 
 
-def test_memory_is_the_program_and_all_that_is_cached() -> None:
+def test_memory_is_the_sum_of_the_program_and_its_caches() -> None:
     cluster = Cluster(pods=1_000, services=10, nodes=100)
     costs = priced(
         program_mib=40, pod_bytes=MEBIBYTE / 1000, service_bytes=MEBIBYTE / 10, node_bytes=MEBIBYTE / 100
@@ -72,7 +72,7 @@ def test_a_cluster_has_a_slice_for_every_hundred_pods_of_a_service(
     assert Cluster(pods, services, 1).slices == slices
 
 
-def test_a_first_start_writes_every_slice_and_every_endpoints_and_a_restart_nothing() -> None:
+def test_a_first_start_writes_all_slices_and_endpoints_and_a_restart_nothing() -> None:
     cluster = Cluster(pods=1_000, services=10, nodes=0)
     cold = cold_start(cluster, ONE_EACH)
     assert cold.writes == 20
@@ -85,7 +85,7 @@ def test_a_first_start_writes_every_slice_and_every_endpoints_and_a_restart_noth
     assert again.load_mb > cold.load_mb
 
 
-def test_a_busy_second_is_made_of_lives_and_flips() -> None:
+def test_the_change_rate_is_the_sum_of_pod_lifecycles_and_flips() -> None:
     cluster = Cluster(pods=3_600, services=36, nodes=10)
     idle = steady(cluster, Life(pod_hours=1, flips_a_pod_day=0, node_status_seconds=10), priced())
     assert idle.pods_born == pytest.approx(1)
@@ -95,7 +95,7 @@ def test_a_busy_second_is_made_of_lives_and_flips() -> None:
     assert flipping.changes == pytest.approx(4 + 2)
 
 
-def test_each_change_is_written_twice_and_told_to_every_node() -> None:
+def test_each_change_is_written_twice_and_sent_to_every_node() -> None:
     cluster = Cluster(pods=3_600, services=36, nodes=10)
     life = Life(pod_hours=1, flips_a_pod_day=0)
     assert steady(cluster, life, priced(write_server_ms=1)).write_server_cores == pytest.approx(8e-3)
@@ -105,14 +105,14 @@ def test_each_change_is_written_twice_and_told_to_every_node() -> None:
     assert read == pytest.approx(4 * 100 * 3600 / 1e6)
 
 
-def test_half_as_long_lives_cost_twice_as_much() -> None:
+def test_half_the_pod_lifetime_costs_twice_as_much() -> None:
     costs = priced(change_client_ms=1, write_server_ms=1, delivery_server_us=1)
     long, short = (steady(LARGEST, Life(hours, flips_a_pod_day=0), costs) for hours in (2, 1))
     assert short.client_cores == pytest.approx(2 * long.client_cores)
     assert short.delivery_server_cores == pytest.approx(2 * long.delivery_server_cores)
 
 
-def test_a_core_is_used_up_where_changes_take_all_of_it() -> None:
+def test_the_ceiling_is_the_change_rate_that_fills_one_core() -> None:
     cluster = Cluster(pods=9_000, services=90, nodes=1_000)
     found = ceiling(cluster, priced(change_client_ms=2, write_server_ms=1, delivery_server_us=8))
     assert found.changes_a_second == 500
@@ -122,7 +122,7 @@ def test_a_core_is_used_up_where_changes_take_all_of_it() -> None:
     assert at_work.client_cores == pytest.approx(1)
 
 
-def test_kep_752_in_its_own_numbers() -> None:
+def test_the_model_reproduces_the_numbers_of_kep_752() -> None:
     """20,000 pods and 5,000 nodes, 100 bytes per endpoint: 200 TB by Endpoints, 1 TB by slices of a hundred."""
     rollout = one_write_a_pod(20_000, priced(endpoint_json_bytes=100, address_json_bytes=100))
     assert rollout.slice_writes == rollout.endpoints_writes == 20_000
@@ -130,7 +130,7 @@ def test_kep_752_in_its_own_numbers() -> None:
     assert rollout.slice_json_bytes * 5_000 == 1e12
 
 
-def test_a_batch_of_one_makes_four_writes_a_pod() -> None:
+def test_a_batch_of_one_makes_four_writes_per_pod() -> None:
     rollout = in_batches(5_000, 1, priced())
     assert rollout.slice_writes == pytest.approx(20_000)
     assert rollout.endpoints_writes == pytest.approx(20_000)
@@ -144,27 +144,29 @@ def test_larger_batches_never_write_more() -> None:
 @pytest.mark.parametrize(
     ("pods", "slices", "touched"), [(1, 50, 1.0), (2, 2, 1.5), (10_000, 50, 50.0), (7, 1, 1.0)]
 )
-def test_pods_picked_by_chance_stand_in_so_many_slices(pods: int, slices: int, touched: float) -> None:
+def test_randomly_chosen_pods_are_in_the_expected_number_of_slices(
+    pods: int, slices: int, touched: float
+) -> None:
     assert slices_touched(pods, slices) == pytest.approx(touched)
 
 
-def test_a_small_service_is_sent_as_large_as_it_is() -> None:
+def test_a_small_service_is_sent_in_its_actual_size() -> None:
     rollout = one_write_a_pod(20, priced(endpoint_json_bytes=10, address_json_bytes=10))
     assert (
         rollout.slice_json_bytes == rollout.endpoints_bytes == rollout.whole_endpoints_bytes == 20 * 20 * 10
     )
 
 
-def test_the_largest_cluster_is_the_one_that_kubernetes_is_tested_for() -> None:
+def test_the_largest_cluster_is_the_largest_that_kubernetes_supports() -> None:
     assert Cluster(150_000, 10_000, 5_000) == LARGEST == CLUSTERS[-1]
 
 
-def test_a_place_for_an_unknown_table_is_an_error_that_names_those_there_are() -> None:
+def test_a_placeholder_for_an_unknown_table_is_an_error_that_names_the_known_tables() -> None:
     with pytest.raises(PageError, match="'nothing'; there are one"):
         with_tables("<!-- table: nothing -->\n<!-- end of table -->", {"one": "|"})
 
 
-def test_tables_are_put_into_a_page_once_however_often(tmp_path: Path) -> None:
+def test_inserting_tables_into_a_page_is_idempotent(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n\n<!-- table: steady -->\n<!-- end of table -->\n\nafter\n")
     for _ in range(2):
@@ -175,7 +177,7 @@ def test_tables_are_put_into_a_page_once_however_often(tmp_path: Path) -> None:
     assert text.endswith("\nafter\n")
 
 
-def test_a_page_with_an_unknown_table_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_page_with_an_unknown_table_is_rejected_and_unchanged(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- table: nothing -->\n<!-- end of table -->\n")
     found = CliRunner().invoke(main, ["--page", str(page)])
@@ -184,7 +186,7 @@ def test_a_page_with_an_unknown_table_is_refused_and_left_alone(tmp_path: Path) 
     assert page.read_text().count("\n") == 2
 
 
-def test_the_costs_are_a_value() -> None:
+def test_costs_are_immutable_and_survive_a_json_round_trip() -> None:
     with pytest.raises(AttributeError):
         MEASURED.pod_bytes = Figure(1, "bytes", "")  # type: ignore[misc]
     assert msgspec.json.decode(msgspec.json.encode(MEASURED), type=Costs) == MEASURED

@@ -196,7 +196,7 @@ def rounded(values: Values) -> Values:
     return {name: round(value, 6) for name, value in values.items() if not name.startswith("own_")}
 
 
-async def test_a_flip_tells_the_times_the_writes_and_all_the_cpu_of_a_change(tmp_path: Path) -> None:
+async def test_a_flip_reports_latency_writes_and_total_cpu_per_change(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.start_controlling()
         values = await flip(world.subject, FlipSettings(6), random.Random(1))
@@ -216,7 +216,7 @@ async def test_a_flip_tells_the_times_the_writes_and_all_the_cpu_of_a_change(tmp
     }
 
 
-async def test_while_pods_flip_never_more_than_one_is_not_ready(tmp_path: Path) -> None:
+async def test_at_most_one_pod_is_unready_during_flips(tmp_path: Path) -> None:
     async with world_of(tmp_path, pods=20) as world:
         world.start_controlling()
         await flip(world.subject, FlipSettings(20), random.Random(1))
@@ -233,7 +233,7 @@ async def test_after_flips_every_pod_is_ready_again(tmp_path: Path) -> None:
         await world.subject.settle()
 
 
-async def test_churn_keeps_its_pace_and_tells_latency_from_sending(tmp_path: Path) -> None:
+async def test_churn_keeps_its_rate_and_measures_latency_from_the_send_time(tmp_path: Path) -> None:
     async with world_of(tmp_path, pods=50) as world:
         world.start_controlling()
         await world.subject.settle()
@@ -248,7 +248,7 @@ async def test_churn_keeps_its_pace_and_tells_latency_from_sending(tmp_path: Pat
     assert values["peak_mib"] == 100.0  # the earlier peak was reset
 
 
-async def test_churn_never_changes_a_pod_before_its_last_change_was_seen(tmp_path: Path) -> None:
+async def test_churn_never_changes_a_pod_before_its_last_change_was_observed(tmp_path: Path) -> None:
     async with world_of(tmp_path, pods=1) as world:
         world.start_controlling()
         values = await churn(world.subject, ChurnSettings(per_second=1000.0, seconds=0.05), random.Random(1))
@@ -257,7 +257,7 @@ async def test_churn_never_changes_a_pod_before_its_last_change_was_seen(tmp_pat
     assert round(values["max_ms"], 3) == 10.0
 
 
-async def test_a_cold_start_lasts_until_slices_and_endpoints_are_right(tmp_path: Path) -> None:
+async def test_a_cold_start_lasts_until_slices_and_endpoints_are_correct(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         await world.load.clear()
         started = world.clock.monotonic()
@@ -275,7 +275,7 @@ async def test_a_cold_start_lasts_until_slices_and_endpoints_are_right(tmp_path:
     }
 
 
-async def test_what_never_becomes_right_is_told_with_the_complaint_and_the_log(tmp_path: Path) -> None:
+async def test_a_state_that_never_becomes_correct_is_reported_with_complaint_and_log(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.child.wait_for_log("last words", timeout_seconds=30)
         with pytest.raises(ScenarioError) as caught:
@@ -284,14 +284,14 @@ async def test_what_never_becomes_right_is_told_with_the_complaint_and_the_log(t
     assert "last words" in str(caught.value)
 
 
-async def test_a_controller_that_ends_is_noticed(tmp_path: Path) -> None:
+async def test_a_controller_that_exits_is_reported(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.child.kill()
         with pytest.raises(ScenarioError, match="has ended with -9"):
             await world.subject.guard()
 
 
-async def test_a_controller_that_never_rests_is_not_waited_for_without_end(tmp_path: Path) -> None:
+async def test_the_wait_for_an_idle_controller_has_a_timeout(tmp_path: Path) -> None:
     class Restless(KnownUsage):
         def cpu_seconds(self) -> float:
             self.seconds += 1.0
@@ -304,7 +304,7 @@ async def test_a_controller_that_never_rests_is_not_waited_for_without_end(tmp_p
             await world.subject.settle()
 
 
-async def test_idle_is_when_the_cpu_stands_still_for_two_looks_in_a_row() -> None:
+async def test_a_controller_is_idle_after_two_samples_with_unchanged_cpu() -> None:
     clock, usage = FakeClock(), KnownUsage()
     loop = asyncio.get_running_loop()
 
@@ -317,7 +317,7 @@ async def test_idle_is_when_the_cpu_stands_still_for_two_looks_in_a_row() -> Non
     assert 0.13 < clock.monotonic() < 0.15
 
 
-async def test_clearing_returns_when_nothing_is_published_any_more(tmp_path: Path) -> None:
+async def test_clearing_returns_when_nothing_is_published(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.start_controlling()
         await world.subject.right()
@@ -326,7 +326,7 @@ async def test_clearing_returns_when_nothing_is_published_any_more(tmp_path: Pat
         assert ObjectKey("bench-0", "service-0") not in world.cluster.endpoints.objects
 
 
-async def test_a_server_that_gives_up_on_deleting_so_much_is_asked_again(tmp_path: Path) -> None:
+async def test_a_bulk_delete_that_times_out_on_the_server_is_retried(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.start_controlling()
         await world.subject.right()
@@ -335,7 +335,7 @@ async def test_a_server_that_gives_up_on_deleting_so_much_is_asked_again(tmp_pat
         assert world.observer.judge.is_empty()
 
 
-async def test_what_is_never_gone_is_not_waited_for_without_end(tmp_path: Path) -> None:
+async def test_the_wait_for_deletion_has_a_timeout(tmp_path: Path) -> None:
     async with world_of(tmp_path) as world:
         world.start_controlling()
         await world.subject.right()

@@ -54,7 +54,7 @@ def read(path: Path) -> Report:
     return msgspec.json.decode(path.read_bytes(), type=Report)
 
 
-def test_what_was_measured_is_shown_and_written_with_the_growth_that_follows(
+def test_measurements_are_printed_and_written_with_the_resulting_growth(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result = run(monkeypatch, Played(), tmp_path / "report.json")
@@ -74,7 +74,7 @@ def test_what_was_measured_is_shown_and_written_with_the_growth_that_follows(
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_what_was_measured_before_the_end_came_early_is_not_lost(
+def test_measurements_before_an_interruption_are_not_lost(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: BaseException, code: int, words: str
 ) -> None:
     result = run(monkeypatch, Played(end=end), tmp_path / "report.json")
@@ -93,6 +93,8 @@ def test_without_a_measurement_there_is_no_report(monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "report.json").exists()
 
 
-def test_a_package_that_cannot_be_compiled_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_compiled_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(side_by_side, "compile_ours", lambda _: False)
     assert "could not be compiled" in run(monkeypatch, Played(), tmp_path / "report.json").stderr

@@ -26,7 +26,7 @@ def assets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_both_sides_run_the_same_controllers_as_the_same_user_without_election(assets: Path) -> None:
+def test_both_systems_run_the_same_controllers_as_the_same_user_without_election(assets: Path) -> None:
     theirs, ours = make_sides(SIDES, assets)
     common = [
         f"--kubeconfig={KUBECONFIG}",
@@ -40,25 +40,25 @@ def test_both_sides_run_the_same_controllers_as_the_same_user_without_election(a
     assert {"--kube-api-qps=5000", "--kube-api-burst=5000"} < set(invocation)
 
 
-def test_slices_alone_is_one_controller_on_either_side(assets: Path) -> None:
+def test_the_slices_variant_runs_one_controller_in_either_system(assets: Path) -> None:
     for side in make_sides(SIDES, assets):
         assert "--controllers=endpointslice-controller" in side.invocation(KUBECONFIG, "slices")
 
 
-def test_our_command_can_be_another_one(assets: Path) -> None:
+def test_the_command_of_endpointd_can_be_replaced(assets: Path) -> None:
     (ours,) = make_sides([OURS], assets, "python3.13 -X dev -m endpointd run '--v=4'")
     assert ours.command == ("python3.13", "-X", "dev", "-m", "endpointd", "run", "--v=4")
     with pytest.raises(ValueError, match="empty"):
         make_sides([OURS], assets, " ")
 
 
-def test_without_kube_controller_manager_one_is_told_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_kube_controller_manager_names_the_flag_to_use(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--sides endpointd"):
         make_sides(SIDES, tmp_path)
     assert [side.name for side in make_sides([OURS], tmp_path)] == [OURS]
 
 
-def test_a_package_is_compiled_as_pip_would_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_package_is_compiled_as_pip_compiles_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     modules = [tmp_path / "package" / "one.py", tmp_path / "package" / "deeper" / "two.py"]
     for module in modules:
         module.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def test_a_package_is_compiled_as_pip_would_have(tmp_path: Path, capfd: pytest.C
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_cannot_be_compiled_is_told_to_the_caller_alone(
+def test_a_compile_failure_is_returned_without_output(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken.py").write_text("answer =\n")
@@ -91,6 +91,6 @@ def test_the_default_command_alone_has_its_package_compiled(monkeypatch: pytest.
     assert (compiled[0] / "__main__.py").exists()
 
 
-def test_programs_start_without_what_keeps_python_from_using_what_is_compiled() -> None:
+def test_child_processes_may_write_bytecode() -> None:
     ours = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/bin"}
     assert child_environment(ours) == {"PATH": "/usr/bin"}

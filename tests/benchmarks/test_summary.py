@@ -5,7 +5,7 @@ import pytest
 from benchmarks.summary import Spread, median, percentile, ratios
 
 
-def test_a_percentile_is_a_sample_that_was_measured() -> None:
+def test_a_percentile_is_a_measured_sample() -> None:
     samples = [float(number) for number in range(100, 0, -1)]
     assert percentile(samples, 50) == 50.0
     assert percentile(samples, 99) == 99.0
@@ -18,12 +18,12 @@ def test_the_99th_percentile_of_few_samples_is_the_largest() -> None:
     assert percentile([7.0], 99) == 7.0
 
 
-def test_the_median_of_an_even_number_lies_between_the_two_in_the_middle() -> None:
+def test_the_median_of_an_even_number_of_samples_is_between_the_middle_two() -> None:
     assert median([4.0, 1.0, 3.0]) == 3.0
     assert median([4.0, 1.0, 3.0, 2.0]) == 2.5
 
 
-def test_nothing_has_neither_a_percentile_nor_a_median() -> None:
+def test_an_empty_sample_has_no_percentile_or_median() -> None:
     with pytest.raises(ValueError, match="no samples"):
         percentile([], 50)
     with pytest.raises(ValueError, match="no samples"):
@@ -41,5 +41,5 @@ def test_ratios_are_taken_run_by_run() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [([], []), ([1.0], []), ([1.0], [1.0, 2.0]), ([1.0], [0.0])])
-def test_there_is_no_ratio_where_runs_do_not_pair_or_divide(ours: list[float], theirs: list[float]) -> None:
+def test_unpaired_runs_and_division_by_zero_have_no_ratio(ours: list[float], theirs: list[float]) -> None:
     assert ratios(ours, theirs) is None

@@ -10,20 +10,20 @@ _STAT = "17 (a) b (c)) S 1 17 17 0 -1 4194560 100 0 0 0 250 50 7 9 20 0 1 0 100 
 _STATUS = "Name:\tx\nVmPeak:\t 999999 kB\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\nThreads:\t1\n"
 
 
-def test_the_cpu_of_a_stat_is_user_and_system_time_without_children() -> None:
+def test_cpu_time_from_stat_is_user_and_system_time_without_children() -> None:
     assert cpu_seconds_of_stat(_STAT, 100) == 3.0
 
 
-def test_the_memory_of_a_status_is_in_mebibytes() -> None:
+def test_memory_from_status_is_in_mebibytes() -> None:
     assert memory_of_status(_STATUS) == Memory(resident_mib=10.0, peak_mib=20.0)
 
 
-def test_a_zombie_has_no_memory_to_tell_of() -> None:
+def test_a_zombie_process_has_no_memory_figure() -> None:
     with pytest.raises(UsageError, match="it has ended"):
         memory_of_status("Name:\tx\nState:\tZ (zombie)\n")
 
 
-def test_a_live_process_tells_of_its_cpu_and_memory() -> None:
+def test_cpu_and_memory_of_a_live_process_are_measured() -> None:
     usage = Usage(os.getpid())
     before = usage.cpu_seconds()
     sum(number * number for number in range(200_000))
@@ -42,7 +42,7 @@ def test_without_a_cpu_clock_the_ticks_of_stat_are_read(monkeypatch: pytest.Monk
     assert usage.cpu_seconds() == pytest.approx(precise, abs=0.5)
 
 
-def test_a_process_that_is_gone_is_an_error_that_names_it() -> None:
+def test_a_missing_process_is_an_error_that_names_it() -> None:
     usage = Usage(2**22 + 5)  # above the highest possible pid
     for look in (usage.cpu_seconds, usage.memory, usage.reset_peak):
         with pytest.raises(UsageError, match=str(2**22 + 5)):

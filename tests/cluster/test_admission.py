@@ -188,7 +188,7 @@ def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
         control_plane.kubectl("delete", "node", "admission-node")
 
 
-async def test_a_webhook_is_not_fought_and_a_rejected_address_blocks_nobody(
+async def test_a_mutating_webhook_is_not_fought_and_a_rejected_address_blocks_no_other(
     control_plane: ControlPlane, cluster: Cluster, endpointd_command: tuple[str, ...], tmp_path: Path
 ) -> None:
     command = [*endpointd_command, f"--kubeconfig={control_plane.kubeconfig_path}", "--leader-elect=false"]

@@ -31,7 +31,9 @@ async def in_namespace(sides: tuple[Side, Side], name: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_random_writes_leave_the_same_object_and_owners(sides: tuple[Side, Side], kind: str) -> None:
+async def test_random_writes_leave_the_same_object_and_managed_fields(
+    sides: tuple[Side, Side], kind: str
+) -> None:
     namespace = await in_namespace(sides, f"apply-{kind.lower()}-{SEED}")
     print(f"APPLY_SEED={SEED} APPLY_OBJECTS={OBJECTS}")
     done = 0
@@ -49,7 +51,7 @@ async def test_random_writes_leave_the_same_object_and_owners(sides: tuple[Side,
     assert done >= OBJECTS * 2, "most writes were rejected: nothing was compared"
 
 
-async def test_chosen_writes_are_answered_alike(sides: tuple[Side, Side]) -> None:
+async def test_selected_writes_get_the_same_responses(sides: tuple[Side, Side]) -> None:
     different = []
     for number, (title, writes) in enumerate(CASES.items()):
         namespace = await in_namespace(sides, f"apply-case-{number}")

@@ -80,7 +80,7 @@ def told(codes: Counter[int]) -> str:
 
 
 @pytest.mark.timeout(180)
-async def test_random_writes_to_custom_resources_leave_the_same_object_and_owners(
+async def test_random_writes_to_custom_resources_leave_the_same_object_and_managed_fields(
     sides: tuple[Side, Side],
 ) -> None:
     codes: Counter[int] = Counter()
@@ -117,7 +117,7 @@ async def test_random_writes_to_custom_resources_leave_the_same_object_and_owner
 
 
 @pytest.mark.parametrize("kind", _SCALED)
-async def test_what_is_written_through_scale_leaves_the_same_owners(
+async def test_writes_through_scale_leave_the_same_managed_fields(
     sides: tuple[Side, Side], kind: str
 ) -> None:
     codes: Counter[int] = Counter()
@@ -173,7 +173,7 @@ _WRONG_SCALES: dict[str, Any] = {
 }
 
 
-async def test_what_cannot_be_applied_to_a_scale_is_refused_alike(sides: tuple[Side, Side]) -> None:
+async def test_invalid_applies_to_scale_are_rejected_alike(sides: tuple[Side, Side]) -> None:
     body = workload(random.Random(SEED), "Deployment", "w")
     body["spec"]["replicas"] = 2
     await same(sides, Write("post", "Deployment", "w", body, "m1", words=False), "default")

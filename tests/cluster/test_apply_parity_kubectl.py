@@ -86,7 +86,7 @@ async def kubectl(control_plane: ControlPlane, assets: Path, tmp_path: Path) -> 
         yield pair
 
 
-async def test_apply_server_side_with_owners_conflicts_and_differences(kubectl: Pair) -> None:
+async def test_server_side_apply_shows_managers_conflicts_and_diffs_alike(kubectl: Pair) -> None:
     shown = ("get", "service/web", "deployment/web", "-o", "yaml", "--show-managed-fields")
     server_side = ("apply", "--server-side", "-f", "-")
     assert "serverside-applied" in await kubectl(*server_side, document=manifest())
@@ -117,7 +117,7 @@ async def test_server_side_apply_takes_over_from_client_side_apply(kubectl: Pair
     await kubectl(*shown)
 
 
-async def test_a_misspelt_field_is_refused_by_the_server(kubectl: Pair) -> None:
+async def test_a_misspelt_field_is_rejected_by_the_server(kubectl: Pair) -> None:
     refused = await kubectl(
         "apply", "--server-side", "-f", "-", document=manifest().replace("replicas:", "replcas:")
     )

@@ -41,7 +41,7 @@ def config_map(name: str, data: str, namespace: str = "default") -> str:
     return f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\ndata: {data}\n"
 
 
-async def test_the_example_shop_is_taken_by_a_real_api_server(client: Client) -> None:
+async def test_a_real_api_server_accepts_the_example_shop(client: Client) -> None:
     shop = read_manifests([str(SHOP)])
     # This API server allocates addresses of one family; the example requests two.
     for manifest in shop:
@@ -55,14 +55,14 @@ async def test_the_example_shop_is_taken_by_a_real_api_server(client: Client) ->
     assert {done.outcome for done in again} == {"configured"}
 
 
-async def test_what_is_there_keeps_the_fields_that_the_manifest_does_not_name(client: Client) -> None:
+async def test_existing_objects_keep_fields_that_the_manifest_does_not_name(client: Client) -> None:
     await apply_manifests(client, manifests(config_map("kept", "{a: '1', b: '1'}")))
     await apply_manifests(client, manifests(config_map("kept", "{b: '2'}")))
     stored = msgspec.json.decode(await client.request("GET", "/api/v1/namespaces/default/configmaps/kept"))
     assert stored["data"] == {"a": "1", "b": "2"}
 
 
-async def test_every_mistake_is_told_at_once_and_nothing_is_applied(client: Client) -> None:
+async def test_all_mistakes_are_reported_together_and_nothing_is_applied(client: Client) -> None:
     text = config_map("good", "{a: '1'}") + config_map("Bad_Name", "{a: '1'}")
     text += config_map("typo", "{a: '1'}\ndatas: {}") + config_map("lost", "{}", "no-such-namespace")
     with pytest.raises(RefusedError) as caught:
@@ -77,7 +77,7 @@ async def test_every_mistake_is_told_at_once_and_nothing_is_applied(client: Clie
         await client.request("GET", "/api/v1/namespaces/default/configmaps/good")
 
 
-async def test_a_kind_that_the_server_does_not_know_is_told_with_what_is_near(client: Client) -> None:
+async def test_an_unknown_kind_is_reported_with_the_nearest_match(client: Client) -> None:
     text = "apiVersion: v1\nkind: configmap\nmetadata: {name: a}\n---\napiVersion: example.com/v1\nkind: X\nmetadata: {name: b}\n"
     with pytest.raises(RefusedError) as caught:
         await apply_manifests(client, manifests(text))
@@ -86,7 +86,7 @@ async def test_a_kind_that_the_server_does_not_know_is_told_with_what_is_near(cl
     assert other.endswith("the server does not know apiVersion example.com/v1")
 
 
-async def test_a_namespace_of_the_same_manifests_is_made_first_wherever_it_stands(client: Client) -> None:
+async def test_a_namespace_in_the_manifests_is_created_first_wherever_it_appears(client: Client) -> None:
     name = f"late-{random.Random().randrange(10**6)}"
     text = (
         config_map("early", "{}", name)
@@ -96,7 +96,7 @@ async def test_a_namespace_of_the_same_manifests_is_made_first_wherever_it_stand
     assert [done.manifest.kind for done in applied] == ["Namespace", "ConfigMap"]
 
 
-async def test_what_only_the_real_run_refuses_is_told_with_what_was_done_and_what_was_not(
+async def test_a_rejection_after_the_dry_run_is_reported_with_applied_and_unapplied_objects(
     client: Client,
 ) -> None:
     name = f"half-{random.Random().randrange(10**6)}"

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.usefixtures("endpointd_command")
-def test_a_small_benchmark_measures_what_is_published_on_both_sides(assets: Path, tmp_path: Path) -> None:
+def test_a_small_benchmark_measures_published_changes_of_both_systems(assets: Path, tmp_path: Path) -> None:
     sides = [side for side in SIDES if side == OURS or (assets / THEIRS).exists()]
     output = tmp_path / "report.json"
     command = [sys.executable, "-m", "benchmarks.side_by_side", "--quick", "--flips=2", f"--output={output}"]
@@ -45,7 +45,7 @@ def test_a_small_benchmark_measures_what_is_published_on_both_sides(assets: Path
         assert both.values["p50_ms"] <= both.values["p99_ms"]
 
 
-def test_a_controller_that_ends_by_itself_fails_the_benchmark_with_its_last_words(tmp_path: Path) -> None:
+def test_a_controller_that_exits_fails_the_benchmark_with_its_last_log_lines(tmp_path: Path) -> None:
     words = "import sys; sys.exit('no endpoints today')"
     command = [sys.executable, "-m", "benchmarks.side_by_side", "--scenarios=cold", "--sizes=1x1"]
     command += [f"--sides={OURS}", f"--output={tmp_path / 'report.json'}"]

@@ -265,13 +265,13 @@ def reports(
     return asyncio.run(build())
 
 
-def test_nothing_is_found_where_endpointd_is_at_rest(reports: Reports) -> None:
+def test_an_idle_endpointd_leaves_no_findings(reports: Reports) -> None:
     assert reports.healthy.findings == ()
     assert reports.healthy.services == len(FAULTS)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.plant.__name__)
-def test_a_planted_fault_is_found_with_its_cause_and_what_to_do(fault: Fault, reports: Reports) -> None:
+def test_a_planted_fault_is_found_with_cause_and_remedy(fault: Fault, reports: Reports) -> None:
     found = [finding for finding in reports.broken.findings if finding.namespace == fault.namespace]
     told = [(finding.code, finding.severity, finding.cause) for finding in found]
     assert any(
@@ -285,7 +285,7 @@ def invoke(control_plane: ControlPlane, *flags: str) -> Any:
     return CliRunner().invoke(cli, ["check", f"--kubeconfig={control_plane.kubeconfig_path}", *flags])
 
 
-def test_the_command_says_it_in_words_and_by_its_exit_code(
+def test_the_command_reports_findings_in_text_and_by_exit_code(
     reports: Reports, control_plane: ControlPlane
 ) -> None:
     namespace = f"{PREFIX}readiness-wrong"
@@ -297,7 +297,7 @@ def test_the_command_says_it_in_words_and_by_its_exit_code(
     assert invoke(control_plane, "-n", "kube-public").exit_code == 0
 
 
-def test_what_cannot_be_asked_is_one_line_and_exit_code_2(control_plane: ControlPlane) -> None:
+def test_invalid_arguments_exit_with_2_and_one_line(control_plane: ControlPlane) -> None:
     for flags in (["-A", "-n", "x"], ["-f", "/nowhere.yaml"]):
         result = invoke(control_plane, *flags)
         assert result.exit_code == 2, result.output

@@ -285,7 +285,7 @@ async def watching(
 
 
 @pytest.mark.parametrize(("who", "seed"), [("kube-controller-manager", 31), ("endpointd", 32)])
-async def test_every_view_of_a_service_is_one_that_the_history_held(
+async def test_every_view_of_a_service_is_a_state_of_its_history(
     who: str,
     seed: int,
     plane: ControlPlane,
@@ -378,7 +378,7 @@ ports: [{{name: http, port: 8080}}]
 """
 
 
-async def test_a_kubeconfig_and_the_rights_to_list_and_watch_are_all_it_takes(
+async def test_a_kubeconfig_and_permission_to_list_and_watch_are_sufficient(
     plane: ControlPlane,
 ) -> None:
     """Label selectors are evaluated by the server: a slice that no longer matches disappears (C-3)."""
@@ -424,14 +424,14 @@ async def test_a_kubeconfig_and_the_rights_to_list_and_watch_are_all_it_takes(
         await until(["10.9.0.1"], ["10.9.0.1"])
 
 
-async def test_who_may_not_watch_is_told_what_is_missing(plane: ControlPlane) -> None:
+async def test_a_missing_watch_permission_is_named(plane: ControlPlane) -> None:
     path = plane.kubeconfig_for("nobody-in-particular")
     with pytest.raises(NotSyncedError, match=r"nobody-in-particular.*cannot (list|watch)"):
         async with watch_service(path, "default/kubernetes", timeout_seconds=2.0, settings=SETTINGS):
             pass
 
 
-async def test_the_program_of_the_guide_tells_of_the_api_server_itself(
+async def test_the_program_of_the_guide_prints_the_endpoints_of_the_api_server(
     plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kube-apiserver publishes ``default/kubernetes`` and its slice on any cluster."""

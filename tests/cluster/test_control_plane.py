@@ -19,7 +19,9 @@ def kubectl_as(plane: ControlPlane, kubeconfig: Path, *arguments: str) -> subpro
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_admin_may_do_everything_and_others_what_they_are_granted(control_plane: ControlPlane) -> None:
+def test_the_admin_may_do_everything_and_other_users_only_what_is_granted(
+    control_plane: ControlPlane,
+) -> None:
     assert control_plane.kubectl("auth", "can-i", "*", "*").strip() == "yes"
     bob = control_plane.kubeconfig_for("bob", ["watchers", "others"])
     who = kubectl_as(control_plane, bob, "auth", "whoami", "-o", "json")
@@ -38,12 +40,12 @@ def test_the_admin_may_do_everything_and_others_what_they_are_granted(control_pl
     assert kubectl_as(control_plane, bob, "get", "pods").returncode == 0
 
 
-def test_kubeconfigs_can_be_read_by_their_owner_alone(control_plane: ControlPlane) -> None:
+def test_kubeconfigs_are_readable_only_by_their_owner(control_plane: ControlPlane) -> None:
     for path in (control_plane.kubeconfig_path, control_plane.kubeconfig_for("eve")):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_services_are_dual_stack_where_they_ask_for_it(control_plane: ControlPlane) -> None:
+def test_services_are_dual_stack_on_request(control_plane: ControlPlane) -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -56,7 +58,7 @@ def test_services_are_dual_stack_where_they_ask_for_it(control_plane: ControlPla
     control_plane.kubectl("delete", "service", "both")
 
 
-def test_every_write_is_audited_and_no_read(control_plane: ControlPlane) -> None:
+def test_writes_are_audited_and_reads_are_not(control_plane: ControlPlane) -> None:
     control_plane.kubectl("create", "configmap", "audited")
     control_plane.kubectl("get", "configmaps")
     lines = [json.loads(line) for line in control_plane.audit_log_path.read_text().splitlines()]
@@ -64,7 +66,7 @@ def test_every_write_is_audited_and_no_read(control_plane: ControlPlane) -> None
     assert not any(line["verb"] in ("get", "list", "watch") for line in lines)
 
 
-def test_kube_controller_manager_runs_the_controllers_asked_for_and_no_other(
+def test_kube_controller_manager_runs_only_the_requested_controllers(
     control_plane: ControlPlane,
 ) -> None:
     service = {
@@ -85,7 +87,7 @@ def test_kube_controller_manager_runs_the_controllers_asked_for_and_no_other(
     control_plane.kubectl("delete", "service", "web")
 
 
-def test_two_run_side_by_side_and_the_api_server_comes_back_at_its_address(
+def test_two_control_planes_run_in_parallel_and_the_api_server_restarts_at_its_address(
     control_plane: ControlPlane, second_control_plane: ControlPlane
 ) -> None:
     second = second_control_plane

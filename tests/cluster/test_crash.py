@@ -25,7 +25,7 @@ OPERATIONS, KILLED_AT, BACK_AT = 150, 60, 110
 
 
 @pytest.mark.parametrize("seed", [11, 12])
-async def test_after_kill_9_in_the_middle_of_churn_only_what_is_wrong_is_written(
+async def test_after_kill_9_during_churn_only_incorrect_objects_are_written(
     seed: int,
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,

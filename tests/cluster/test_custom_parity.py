@@ -103,24 +103,24 @@ async def pair(plane: ControlPlane) -> AsyncIterator[Pair]:
         )
 
 
-def test_there_are_cases_enough_for_what_definitions_say() -> None:
+def test_there_are_at_least_sixty_steps() -> None:
     assert sum(len(one.steps) for cases in (DEFINITIONS, OBJECTS, LIVES) for one in cases) >= 60
 
 
 @pytest.mark.timeout(120)
-async def test_definitions_are_taken_or_refused_alike(pair: Pair) -> None:
+async def test_definitions_are_accepted_or_rejected_alike(pair: Pair) -> None:
     differences = await pair.run("definitions", DEFINITIONS)
     assert not differences, readable(differences)
 
 
 @pytest.mark.timeout(120)
-async def test_objects_are_taken_or_refused_alike(pair: Pair) -> None:
+async def test_objects_are_accepted_or_rejected_alike(pair: Pair) -> None:
     await pair.run("widgets", [Case("widgets", (create(CRDS, WIDGETS),))])
     differences = await pair.run("objects", OBJECTS)
     assert not differences, readable(differences)
 
 
 @pytest.mark.timeout(120)
-async def test_definitions_live_and_go_alike(pair: Pair) -> None:
+async def test_definitions_have_the_same_lifecycle(pair: Pair) -> None:
     differences = await pair.run("lives", LIVES)
     assert not differences, readable(differences)

@@ -120,7 +120,7 @@ def _outlined(explained: str) -> str:
 
 
 @pytest.mark.timeout(180)
-async def test_what_people_do_with_custom_resources_looks_the_same(pair: tuple[Kubectl, Kubectl]) -> None:
+async def test_everyday_commands_on_custom_resources_print_the_same(pair: tuple[Kubectl, Kubectl]) -> None:
     small, large = GAUGE.replace("SIZE", "3"), GAUGE.replace("SIZE", "4")
     steps: list[tuple[tuple[str, ...], str | None]] = [
         (("apply", "-f", "-"), DEFINITION),

@@ -77,7 +77,7 @@ def in_namespace(items: list[dict[str, Any]], old: str, new: str) -> list[dict[s
 
 
 @pytest.mark.parametrize(("release", "namespace"), [case[:2] for case in CASES])
-def test_the_server_takes_what_the_chart_makes_as_it_is(
+def test_the_server_stores_the_chart_output_unchanged(
     control_plane: ControlPlane, release: str, namespace: str
 ) -> None:
     where = {
@@ -102,7 +102,7 @@ def test_the_server_takes_what_the_chart_makes_as_it_is(
     control_plane.kubectl("delete", "namespace", f"chart-{release}", "--wait=false")
 
 
-def test_a_pod_of_the_deployment_is_admitted_where_only_restricted_ones_are(
+def test_pods_of_the_deployment_are_admitted_under_the_restricted_standard(
     control_plane: ControlPlane,
 ) -> None:
     """The Deployment would be accepted in any case, with a warning; its pods would not."""
@@ -181,7 +181,7 @@ def installed(
         yield plane, audit, folder
 
 
-async def test_with_the_roles_everything_works_and_nothing_of_them_is_superfluous(
+async def test_the_roles_are_sufficient_and_contain_no_unused_permission(
     installed: tuple[ControlPlane, FullAudit, Path], endpointd_command: tuple[str, ...]
 ) -> None:
     plane, audit, folder = installed
@@ -258,7 +258,7 @@ def orphan() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "orphan", "labels": mark}}
 
 
-async def test_without_the_right_to_owners_finalizers_a_server_that_asks_for_it_says_no(
+async def test_a_server_that_checks_owner_finalizers_rejects_writes_without_that_permission(
     installed: tuple[ControlPlane, FullAudit, Path], endpointd_command: tuple[str, ...]
 ) -> None:
     plane, audit, folder = installed

@@ -66,7 +66,7 @@ async def test_upstream_agrees_with_itself(
     assert done.refused * 20 < plan.operations  # a real API server accepts the operations
 
 
-async def test_a_controller_that_does_not_run_is_noticed_at_the_first_rest(
+async def test_a_controller_that_does_not_run_is_detected_at_the_first_quiet_point(
     control_plane: ControlPlane, second_control_plane: ControlPlane, report: Report
 ) -> None:
     """Otherwise the comparison could pass because there is nothing to compare."""
@@ -99,7 +99,7 @@ async def test_endpointd_publishes_what_upstream_publishes(
     await lead(plan, (control_plane, second_control_plane), candidate, report)
 
 
-async def test_endpointd_publishes_the_same_endpoints_where_they_need_many_slices(
+async def test_endpointd_publishes_the_same_endpoints_when_they_need_many_slices(
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,
     endpointd_command: tuple[str, ...],

@@ -31,7 +31,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.mark.parametrize(("number", "fault"), [*enumerate(discovery_faults.FAULTS)])
-def test_a_view_is_right_after_every_fault_and_asks_at_most_once_a_second(
+def test_a_view_is_correct_after_every_fault_with_at_most_one_request_per_second(
     plane: ControlPlane, number: int, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery_faults, "REFUSED_SECONDS", REFUSED_SECONDS)

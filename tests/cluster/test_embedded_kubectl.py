@@ -89,7 +89,7 @@ async def test_create_label_get_and_delete(kubectl: Kubectl) -> None:
     assert "(NotFound)" in await kubectl("get", "configmap", "a", code=1)
 
 
-async def test_a_manifest_is_applied_again_and_changed(kubectl: Kubectl) -> None:
+async def test_a_manifest_is_applied_changed_and_applied_again(kubectl: Kubectl) -> None:
     manifest = MANIFEST.replace("REPLICAS", "2")
     assert (
         await kubectl("apply", "-f", "-", document=manifest)
@@ -109,14 +109,14 @@ async def test_a_manifest_is_applied_again_and_changed(kubectl: Kubectl) -> None
     assert "deleted" in await kubectl("delete", "-f", "-", document=manifest)
 
 
-async def test_a_misspelt_field_is_refused_before_anything_is_made(kubectl: Kubectl) -> None:
+async def test_a_misspelt_field_is_rejected_before_anything_is_created(kubectl: Kubectl) -> None:
     refused = await kubectl(
         "apply", "-f", "-", document=MANIFEST.replace("REPLICAS", "1\n  replcas: 2"), code=1
     )
     assert 'unknown field "spec.replcas"' in refused
 
 
-async def test_waiting_for_a_condition_ends_when_it_is_there(kubectl: Kubectl) -> None:
+async def test_wait_returns_when_the_condition_is_met(kubectl: Kubectl) -> None:
     await kubectl("run", "p", "--image=nginx")
     waiting = await kubectl.begin("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
     status = '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}'
@@ -142,14 +142,14 @@ async def test_get_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
         await watching.wait()
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl) -> None:
+async def test_deleting_a_namespace_deletes_its_contents(kubectl: Kubectl) -> None:
     await kubectl("create", "namespace", "shop")
     await kubectl("create", "configmap", "a", "-n", "shop")
     assert "deleted" in await kubectl("delete", "namespace", "shop", "--timeout=20s")
     assert "(NotFound)" in await kubectl("get", "namespace", "shop", code=1)
 
 
-async def test_what_there_is_is_found_and_explained(kubectl: Kubectl) -> None:
+async def test_discovery_explain_and_access_review_commands_work(kubectl: Kubectl) -> None:
     resources = await kubectl("api-resources", "-o", "name")
     assert {"pods", "services", "deployments.apps", "endpointslices.discovery.k8s.io"} <= set(
         resources.split()

@@ -255,7 +255,7 @@ def shells(control_plane: ControlPlane, tmp_path_factory: Any) -> Iterator[tuple
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", list(SESSIONS), ids=lambda title: title.replace(" ", "-"))
-def test_the_same_is_printed(title: str, shells: tuple[Shell, Shell]) -> None:
+def test_both_servers_print_the_same(title: str, shells: tuple[Shell, Shell]) -> None:
     namespace = f"kubectl-{list(SESSIONS).index(title)}"
     differences = []
     with ThreadPoolExecutor(2) as pool:

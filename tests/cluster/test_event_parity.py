@@ -338,7 +338,7 @@ async def third_act(stage: Stage) -> None:
     await stage.side.touch_services()  # upstream does not reconcile refused services on its own
 
 
-async def test_the_same_is_told_for_each_cause(
+async def test_each_cause_produces_the_same_event(
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,
     endpointd_command: tuple[str, ...],

@@ -51,7 +51,7 @@ async def events_of(control_plane: ControlPlane, namespace: str) -> list[Event]:
         return list((await client.list_page(EVENTS, namespace=namespace)).items)
 
 
-async def test_events_are_created_counted_up_and_folded_on_a_real_server(
+async def test_events_are_created_counted_and_aggregated_on_a_real_server(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     control_plane.kubectl("apply", "-f", "-", document=SERVICE.replace("NAMESPACE", namespace))
@@ -77,7 +77,7 @@ async def test_events_are_created_counted_up_and_folded_on_a_real_server(
     assert "FailedToUpdateEndpointSlices" in described
 
 
-async def test_an_event_about_a_node_stands_in_default(control_plane: ControlPlane) -> None:
+async def test_an_event_about_a_node_is_created_in_the_default_namespace(control_plane: ControlPlane) -> None:
     name = f"system-node.{random.SystemRandom().randrange(10**8)}"
     control_plane.kubectl("apply", "-f", "-", document=NODE.replace("NAME", name))
     async with Client.from_config(control_plane.client_config(), clock=SystemClock()) as client:
@@ -87,9 +87,7 @@ async def test_an_event_about_a_node_stands_in_default(control_plane: ControlPla
     assert name in {event.involved_object.name for event in await events_of(control_plane, "default")}
 
 
-async def test_an_event_that_somebody_deleted_is_written_anew(
-    control_plane: ControlPlane, namespace: str
-) -> None:
+async def test_an_externally_deleted_event_is_recreated(control_plane: ControlPlane, namespace: str) -> None:
     clock = SystemClock()
     about = ObjectReference(kind="Service", api_version="v1", namespace=namespace, name="cart", uid="u")
     async with Client.from_config(control_plane.client_config(), clock=clock) as client:
@@ -107,7 +105,7 @@ async def test_an_event_that_somebody_deleted_is_written_anew(
             await writer.stop(0.0)
 
 
-async def test_a_namespace_that_is_going_away_takes_no_more_and_nobody_minds(
+async def test_an_event_rejected_by_a_terminating_namespace_is_dropped_silently(
     control_plane: ControlPlane, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Without its controller a terminating namespace stays terminating.

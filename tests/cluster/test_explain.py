@@ -456,7 +456,7 @@ def of_pod(world: ClusterIndex, case: Case) -> PodExplanation:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_reason_is_the_one_a_person_would_give(case: Case, worlds: Worlds) -> None:
+def test_the_reason_is_the_one_an_expert_would_give(case: Case, worlds: Worlds) -> None:
     found = of_pod(worlds.at_rest, case)
     told = [(reason.code, reason.text) for reason in found.reasons]
     assert found.verdict == case.verdict, told
@@ -472,12 +472,12 @@ def test_the_reason_is_the_one_a_person_would_give(case: Case, worlds: Worlds) -
 
 
 @pytest.mark.parametrize("case", LATE_CASES, ids=lambda case: case.name)
-def test_what_the_controllers_have_not_done_is_told_as_theirs(case: Case, worlds: Worlds) -> None:
+def test_missing_controller_work_is_attributed_to_the_controllers(case: Case, worlds: Worlds) -> None:
     found = of_pod(worlds.stopped, case)
     assert (found.verdict, case.code in [reason.code for reason in found.reasons]) == (case.verdict, True)
 
 
-def test_pods_that_nearly_match_are_shown_without_being_asked_for(worlds: Worlds) -> None:
+def test_nearly_matching_pods_are_shown_by_default(worlds: Worlds) -> None:
     by_name = {case.name: case for case in CASES}
     for name in ("label-differs", "label-case", "label-missing", "label-prefix"):
         found = explained(worlds.at_rest, by_name[name], alone=False)
@@ -487,14 +487,14 @@ def test_pods_that_nearly_match_are_shown_without_being_asked_for(worlds: Worlds
     assert [one.pod for one in far.pods] == []
 
 
-def test_where_endpointd_is_at_rest_a_check_finds_nothing_wrong_with_what_is_published(
+def test_a_check_finds_no_publication_error_while_endpointd_is_idle(
     worlds: Worlds,
 ) -> None:
     found = publication_findings(worlds.at_rest)
     assert [finding for finding in found if finding.severity == "error"] == []
 
 
-def test_a_service_that_selects_nothing_says_so(worlds: Worlds) -> None:
+def test_a_service_that_selects_no_pods_is_reported_as_such(worlds: Worlds) -> None:
     found = explained(
         worlds.at_rest, next(case for case in CASES if case.name == "no-such-pod-near"), alone=False
     )

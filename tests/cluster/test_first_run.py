@@ -144,7 +144,7 @@ async def test_a_shop_is_published_field_by_field_as_upstream_publishes_it(sides
     assert not refused, "the API server rejected requests of endpointd"
 
 
-async def test_what_endpointd_left_upstream_takes_over_without_a_write(sides: tuple[Side, Side]) -> None:
+async def test_upstream_takes_over_from_endpointd_without_a_write(sides: tuple[Side, Side]) -> None:
     """Both accept each other's objects, so a cluster can switch back and forth."""
 
     async def scenario() -> None:

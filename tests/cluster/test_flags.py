@@ -35,7 +35,7 @@ def read(flag: str, text: str, sample: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=str)
-def test_kube_controller_manager_accepts_the_same_form_and_sets_the_same_value(
+def test_kube_controller_manager_accepts_the_same_form_with_the_same_value(
     case: Accepted, assets: Path
 ) -> None:
     log = start(assets, case.arguments)
@@ -47,6 +47,6 @@ def test_kube_controller_manager_accepts_the_same_form_and_sets_the_same_value(
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
-def test_kube_controller_manager_refuses_it_too(arguments: tuple[str, ...], assets: Path) -> None:
+def test_kube_controller_manager_rejects_the_same_values(arguments: tuple[str, ...], assets: Path) -> None:
     log = start(assets, arguments)
     assert f"stat {NO_FILE}" not in log

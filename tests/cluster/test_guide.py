@@ -76,7 +76,7 @@ def namespace(control_plane: ControlPlane) -> str:
     return name
 
 
-async def test_the_controller_of_the_guide_does_what_the_guide_says(
+async def test_the_controller_of_the_guide_works_as_described(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     for document in (ROLE, BINDING):

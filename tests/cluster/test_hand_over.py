@@ -95,7 +95,7 @@ class HandOver:
         return [write for write in self._writes if received(write) >= since]
 
 
-async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothing_is_written_in_vain(
+async def test_migration_to_endpointd_and_back_under_churn_loses_no_endpoint_and_wastes_no_write(
     plane: ControlPlane,
     endpointd_command: tuple[str, ...],
     tmp_path: Path,
@@ -162,7 +162,7 @@ async def test_to_endpointd_and_back_under_churn_no_endpoint_vanishes_and_nothin
         print(f"\n  first write after the hand-over: {there:.2f} s; after the way back: {back:.2f} s")
 
 
-async def test_where_several_control_plane_nodes_are_changed_one_after_the_other_and_the_leader_last(
+async def test_several_control_plane_nodes_are_migrated_one_by_one_with_the_leader_last(
     plane: ControlPlane, endpointd_command: tuple[str, ...], tmp_path: Path
 ) -> None:
     programs = HandOver(plane, endpointd_command, tmp_path)

@@ -16,13 +16,13 @@ from tinykube.testing.control_plane import ControlPlane
 TOKEN = "a" * 32
 
 
-def test_there_are_cases_enough_for_what_users_do() -> None:
+def test_there_are_enough_cases_for_common_usage() -> None:
     assert sum(len(one.steps) for cases in AREAS.values() for one in cases) >= 300
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("area", sorted(AREAS))
-async def test_both_servers_answer_alike(area: str, control_plane: ControlPlane) -> None:
+async def test_both_servers_respond_alike(area: str, control_plane: ControlPlane) -> None:
     trusting = ssl.create_default_context(cadata=control_plane.certificate_authority.decode())
     connector = aiohttp.TCPConnector(ssl=trusting)
     async with (

@@ -61,7 +61,7 @@ def _without_the_difference(outcome: Outcome, step: Step) -> Outcome | None:
     return replace(outcome, out=alike(outcome.out)) if alike else None
 
 
-async def test_every_command_has_the_same_exit_code_and_says_the_same(
+async def test_every_command_has_the_same_exit_code_and_output(
     both: tuple[Kubectl, Kubectl], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs = await run_cases(CASES, *both)
@@ -73,7 +73,7 @@ async def test_every_command_has_the_same_exit_code_and_says_the_same(
     assert not wrong, "\n\n".join([f"{len(wrong)} of {len(pairs)} commands:", *wrong])
 
 
-async def test_what_differs_is_found(both: tuple[Kubectl, Kubectl]) -> None:
+async def test_differences_are_detected(both: tuple[Kubectl, Kubectl]) -> None:
     steps = (
         Step("version"),
         Step("cluster-info", differs="uid"),
@@ -92,7 +92,9 @@ async def test_what_differs_is_found(both: tuple[Kubectl, Kubectl]) -> None:
     ]
 
 
-async def test_all_resources_of_ours_are_the_real_ones(both: tuple[Kubectl, Kubectl]) -> None:
+async def test_the_listed_resources_are_a_subset_of_those_of_the_real_server(
+    both: tuple[Kubectl, Kubectl],
+) -> None:
     """Every missing kind is explained; existing ones have the same names, short names, versions, scopes and kinds."""
     steps = (Step("api-resources --no-headers"), Step("api-versions"))
     for pair in await run_case(replace(CASES[-1], name="resources", steps=steps, namespace=False), *both):

@@ -55,7 +55,7 @@ def tell(capsys: pytest.CaptureFixture[str], what: str, seconds: float, replicas
         )
 
 
-async def test_after_kill_9_the_next_one_writes_when_the_lease_has_run_out(
+async def test_after_kill_9_the_standby_writes_once_the_lease_has_expired(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = replicas("killed", SHORT)
@@ -74,7 +74,7 @@ async def test_after_kill_9_the_next_one_writes_when_the_lease_has_run_out(
         pair.assert_never_two("one", "two")
 
 
-async def test_who_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_goes_on(
+async def test_a_process_suspended_for_longer_than_its_lease_writes_nothing_when_resumed(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the default times, for 40 seconds; its workers are writing when it is stopped."""
@@ -105,7 +105,7 @@ async def test_who_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_
     assert "Traceback" not in process.log()
 
 
-async def test_who_cannot_reach_the_server_stops_before_the_next_one_begins(
+async def test_a_leader_without_connection_stops_before_the_next_one_starts(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = replicas("cut-off", SHORT)
@@ -132,7 +132,7 @@ async def test_who_cannot_reach_the_server_stops_before_the_next_one_begins(
         pair.assert_never_two("one", "two")
 
 
-async def test_an_ordinary_end_hands_over_without_waiting_for_the_lease_to_run_out(
+async def test_a_regular_exit_hands_over_without_waiting_for_lease_expiry(
     control_plane: ControlPlane, replicas: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A rolling update: with a lease of a minute, no replica waits for its expiry."""

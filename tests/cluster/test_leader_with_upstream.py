@@ -32,7 +32,7 @@ def well_formed(record: dict[str, Any]) -> bool:
     )
 
 
-async def test_each_waits_while_the_other_holds_and_takes_over_after_release_and_after_kill_9(
+async def test_each_waits_while_the_other_leads_and_takes_over_after_release_or_kill_9(
     control_plane: ControlPlane,
     endpointd_command: tuple[str, ...],
     tmp_path: Path,

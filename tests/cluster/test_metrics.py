@@ -35,7 +35,7 @@ def comparison() -> Comparison:
     return found
 
 
-def test_every_metric_of_upstream_is_there_with_its_type_labels_and_buckets(comparison: Comparison) -> None:
+def test_every_upstream_metric_exists_with_its_type_labels_and_buckets(comparison: Comparison) -> None:
     for name, theirs in comparison.upstream.items():
         mine = comparison.ours[name]
         assert mine.type == theirs.type, name
@@ -50,7 +50,7 @@ def test_every_metric_of_upstream_is_there_with_its_type_labels_and_buckets(comp
 
 
 @pytest.mark.parametrize("name", DETERMINED)
-def test_what_does_not_depend_on_time_has_upstreams_values(comparison: Comparison, name: str) -> None:
+def test_metrics_independent_of_timing_have_upstreams_values(comparison: Comparison, name: str) -> None:
     theirs = comparison.upstream[name].values
     mine = comparison.ours[name].values
     assert {key: value for key, value in mine.items() if value} == {
@@ -60,7 +60,7 @@ def test_what_does_not_depend_on_time_has_upstreams_values(comparison: Compariso
 
 
 @pytest.mark.parametrize("name", [f"{PREFIX}changes", f"{MIRRORING}changes"])
-def test_creates_and_deletes_are_as_many_as_upstreams(comparison: Comparison, name: str) -> None:
+def test_the_numbers_of_creates_and_deletes_are_upstreams(comparison: Comparison, name: str) -> None:
     """Updates equal the number of syncs between pod changes, which depends on timing in both programs."""
     theirs, mine = comparison.upstream[name].values, comparison.ours[name].values
     for operation in ("create", "delete"):
@@ -70,7 +70,7 @@ def test_creates_and_deletes_are_as_many_as_upstreams(comparison: Comparison, na
     assert any(mine.values())
 
 
-def test_endpoints_of_ports_that_nobody_has_any_more_count_as_removed_here_alone(
+def test_only_endpointd_counts_endpoints_of_unused_ports_as_removed(
     comparison: Comparison,
 ) -> None:
     # One slice deleted while others stayed; one with changed ports, and the last one of a service.
@@ -78,7 +78,7 @@ def test_endpoints_of_ports_that_nobody_has_any_more_count_as_removed_here_alone
     assert comparison.ours[f"{PREFIX}endpoints_removed_per_sync"].values == {(): 3.0}
 
 
-def test_it_did_without_stale_syncs_failures_and_retries(comparison: Comparison) -> None:
+def test_there_were_no_stale_or_failed_syncs_and_no_retries(comparison: Comparison) -> None:
     syncs = comparison.ours[f"{PREFIX}syncs"].values
     assert syncs[("result", "stale"),] == syncs[("result", "error"),] == 0
     assert set(comparison.ours["workqueue_retries_total"].values.values()) == {0}
@@ -92,7 +92,7 @@ def test_the_lag_of_every_published_change_of_a_pod_was_measured(comparison: Com
     assert 0 < lag.values[key] < 4 * 1.0
 
 
-def test_what_is_our_own_is_there(comparison: Comparison) -> None:
+def test_endpointds_own_metrics_are_present(comparison: Comparison) -> None:
     own = comparison.our_own
     assert own["endpointd_store_objects"].values[(("resource", "pods"),)] >= 8
     assert {dict(key)["part"] for key in own["endpointd_audits_total"].values} == {

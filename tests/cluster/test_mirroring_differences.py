@@ -128,7 +128,7 @@ DIFFERENCES = (
 )
 
 
-async def test_each_difference_shows_on_both_sides(
+async def test_each_documented_difference_is_visible_on_both_sides(
     control_plane: ControlPlane, second_control_plane: ControlPlane, endpointd_command: tuple[str, ...]
 ) -> None:
     sides = (

@@ -301,7 +301,7 @@ async def test_endpointd_mirrors_what_upstream_mirrors(
     assert done.refused * 10 < OPERATIONS  # a real API server accepts the operations
 
 
-async def test_endpointd_mirrors_as_many_addresses_as_upstream_where_there_are_too_many(
+async def test_endpointd_mirrors_as_many_addresses_as_upstream_above_the_limit(
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,
     endpointd_command: tuple[str, ...],

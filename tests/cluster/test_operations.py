@@ -56,7 +56,7 @@ def start(endpointd_command: tuple[str, ...], tmp_path: Path) -> Iterator[Start]
         process.kill()
 
 
-def test_everything_from_a_file_over_tls_with_a_token_and_logs_as_json(
+def test_a_config_file_sets_tls_token_and_json_logs(
     control_plane: ControlPlane, start: Start, tmp_path: Path
 ) -> None:
     authority = CertificateAuthority(clock=SystemClock())
@@ -124,9 +124,7 @@ def serving(authority: CertificateAuthority, folder: Path) -> ssl.SSLContext:
     return context
 
 
-def test_sigterm_ends_it_in_time_with_writes_under_way_that_get_no_answer(
-    start: Start, tmp_path: Path
-) -> None:
+def test_sigterm_ends_the_process_in_time_despite_unanswered_writes(start: Start, tmp_path: Path) -> None:
     """A stalled webhook blocks the write; the grace period of 10 s ends, and the log names the aborted write."""
     authority = CertificateAuthority(clock=SystemClock())
     tls = serving(authority, tmp_path)

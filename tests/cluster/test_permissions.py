@@ -151,7 +151,7 @@ def start(case: Case, endpointd_command: tuple[str, ...], tmp_path: Path) -> Ite
         process.kill()
 
 
-def test_what_the_file_grants_is_enough(case: Case, start: Start) -> None:
+def test_the_permissions_in_the_file_are_sufficient(case: Case, start: Start) -> None:
     case.grant()
     process = start()
     process.wait_until(lambda: case.published() == ALL, what="publishing", timeout_seconds=60)
@@ -179,7 +179,7 @@ def test_what_the_file_grants_is_enough(case: Case, start: Start) -> None:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_missing_right_is_named_and_holds_up_those_alone_that_need_it(
+def test_a_missing_permission_is_named_and_stops_only_the_controllers_that_need_it(
     case: Case, start: Start, without: tuple[str, str], works: set[str], check: str
 ) -> None:
     case.grant(without)
@@ -205,7 +205,9 @@ def test_a_missing_right_is_named_and_holds_up_those_alone_that_need_it(
 
 
 @pytest.mark.parametrize("without", [("watch", "nodes"), ("create", "endpoints")], ids="-".join)
-def test_it_heals_as_soon_as_the_right_is_granted(case: Case, start: Start, without: tuple[str, str]) -> None:
+def test_the_controllers_recover_as_soon_as_the_permission_is_granted(
+    case: Case, start: Start, without: tuple[str, str]
+) -> None:
     case.grant(without)
     process = start()  # as a candidate: the election waits for a while only
     process.wait_until(
@@ -223,7 +225,7 @@ def test_it_heals_as_soon_as_the_right_is_granted(case: Case, start: Start, with
 
 
 @pytest.mark.parametrize("verb", ["get", "create"])
-def test_without_the_lease_nothing_is_written_and_the_right_is_named(
+def test_without_lease_permission_nothing_is_written_and_the_permission_is_named(
     case: Case, start: Start, verb: str
 ) -> None:
     case.grant((verb, "leases"))

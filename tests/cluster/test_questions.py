@@ -78,14 +78,14 @@ def refused(result: Result, words: str) -> None:
         (["check", "--context", "nobody"], "nobody"),
     ],
 )
-def test_what_cannot_be_asked_is_told_in_a_clear_line(
+def test_an_invalid_query_is_reported_with_one_line(
     arguments: Sequence[str], words: str, config: Path
 ) -> None:
     refused(invoke(config, *arguments), words)
 
 
 @pytest.mark.parametrize("command", [["explain", "service", "x/y"], ["check"], ["diff"]])
-def test_who_may_not_read_is_told_what_is_forbidden(
+def test_forbidden_reads_are_named(
     command: Sequence[str], config: Path, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     stranger = control_plane.kubeconfig_for("questions-stranger")
@@ -99,7 +99,7 @@ def test_who_may_not_read_is_told_what_is_forbidden(
     refused(invoke(unknown, *command), "Unauthorized")
 
 
-def test_who_may_read_but_a_part_gets_the_answer_with_what_is_missing_in_it(
+def test_partial_read_permission_gives_a_partial_answer_that_names_the_missing_data(
     config: Path, control_plane: ControlPlane
 ) -> None:
     reader = control_plane.kubeconfig_for("questions-reader")
@@ -113,7 +113,7 @@ def test_who_may_read_but_a_part_gets_the_answer_with_what_is_missing_in_it(
         assert "EndpointSlices could not be read, so it is unknown" in result.output
 
 
-def test_a_diff_shows_what_would_be_written_and_says_so_by_its_exit_code(config: Path) -> None:
+def test_a_diff_shows_pending_writes_and_sets_its_exit_code(config: Path) -> None:
     result = invoke(config, "diff", "-n", NAMESPACE)
     assert result.exit_code == 1
     assert f"+ EndpointSlice {NAMESPACE}/web-* (endpointslice, create)" in result.output

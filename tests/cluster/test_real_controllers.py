@@ -116,7 +116,7 @@ def started_with_defaults(plane: ControlPlane, name: str) -> ChildProcess:
     return child
 
 
-async def test_its_controllers_publish_there_what_endpointd_publishes(
+async def test_upstreams_controllers_and_endpointd_publish_the_same_on_the_embedded_server(
     planes: tuple[EmbeddedPlane, EmbeddedPlane], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def report(line: str) -> None:
@@ -160,7 +160,7 @@ async def until_holder(client: Client, others: Callable[[str], bool], within: fl
         await CLOCK.sleep(0.1)
 
 
-async def test_client_gos_elector_leads_waits_and_takes_over_after_kill_9(
+async def test_the_client_go_elector_leads_waits_and_takes_over_after_kill_9(
     planes: tuple[EmbeddedPlane, EmbeddedPlane], client: Client
 ) -> None:
     plane = planes[0]

@@ -55,7 +55,7 @@ def no_current_context(folder: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("broken", [no_file, not_yaml, no_current_context])
-def test_a_kubeconfig_that_cannot_be_used_ends_it_with_2_and_one_line(
+def test_an_unusable_kubeconfig_exits_with_2_and_one_line(
     broken: Callable[[Path], tuple[str, str]], start: Start, tmp_path: Path
 ) -> None:
     flag, named = broken(tmp_path)
@@ -65,7 +65,7 @@ def test_a_kubeconfig_that_cannot_be_used_ends_it_with_2_and_one_line(
     assert named in line
 
 
-def test_a_flag_that_makes_no_sense_ends_it_with_2(start: Start) -> None:
+def test_an_invalid_flag_exits_with_2(start: Start) -> None:
     process = start("--max-endpoints-per-slice=1001")
     assert process.wait(30) == 2
     assert "max-endpoints-per-slice must not be more than 1000, but got 1001" in process.log()
@@ -86,7 +86,7 @@ def unused_port() -> int:
     ],
     ids=["no such host", "nobody listens"],
 )
-def test_a_server_that_is_not_there_is_named_and_waited_for(
+def test_an_unreachable_server_is_named_and_retried(
     server: str, told: str, start: Start, tmp_path: Path
 ) -> None:
     port = unused_port()
@@ -105,7 +105,7 @@ def test_a_server_that_is_not_there_is_named_and_waited_for(
     assert process.stop(20) == 0
 
 
-def test_a_token_that_is_refused_is_told_and_tried_again(
+def test_a_rejected_token_is_reported_and_retried(
     control_plane: ControlPlane, start: Start, tmp_path: Path
 ) -> None:
     config = write_kubeconfig(
@@ -162,7 +162,7 @@ def service(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.kubectl("delete", "endpointslices", "-l", f"kubernetes.io/service-name={name}")
 
 
-def test_a_right_that_is_missing_is_named_and_it_works_as_soon_as_it_is_granted(
+def test_a_missing_permission_is_named_and_used_as_soon_as_it_is_granted(
     control_plane: ControlPlane, start: Start, service: str
 ) -> None:
     """The permissions are exactly those of behaviour 0.1."""
@@ -192,7 +192,7 @@ def test_a_right_that_is_missing_is_named_and_it_works_as_soon_as_it_is_granted(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_0(
+def test_a_signal_exits_with_0(
     number: signal.Signals, control_plane: ControlPlane, start: Start, service: str
 ) -> None:
     process = start(f"--kubeconfig={control_plane.kubeconfig_path}")

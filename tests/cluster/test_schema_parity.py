@@ -52,7 +52,7 @@ def plain_references(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_every_type_is_described_as_the_server_publishes_it(wire: Wire, name: str) -> None:
+def test_every_type_has_the_schema_that_the_server_publishes(wire: Wire, name: str) -> None:
     described = package(name)
     in_core = name in ("core_v1", "meta_v1")
     path = "api/v1" if in_core else f"apis/{described.group}/{described.version}"
@@ -73,7 +73,7 @@ def test_every_type_is_described_as_the_server_publishes_it(wire: Wire, name: st
     assert compared > 0
 
 
-def test_version_2_has_the_definitions_that_the_server_publishes(wire: Wire) -> None:
+def test_openapi_v2_has_the_definitions_that_the_server_publishes(wire: Wire) -> None:
     _, published = wire.json("GET", "/openapi/v2")
     theirs = without_prose(published["definitions"])
     registry = builtin_registry()
@@ -90,7 +90,7 @@ def test_version_2_has_the_definitions_that_the_server_publishes(wire: Wire) -> 
             assert plain_references(copy.deepcopy(schema)) == plain_references(theirs[name]), name
 
 
-def test_every_kind_that_is_published_under_a_described_path_is_described(wire: Wire) -> None:
+def test_every_kind_published_under_a_supported_path_has_a_schema(wire: Wire) -> None:
     for path, group in (("apis/discovery.k8s.io/v1", "discovery.k8s.io"), ("apis/apps/v1", "apps")):
         _, document = wire.json("GET", f"/openapi/v3/{path}")
         for schema in document["components"]["schemas"].values():
@@ -200,7 +200,7 @@ OBJECTS: list[tuple[str, str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "group", "kind", "body"), OBJECTS, ids=[one[2] for one in OBJECTS])
-def test_an_object_is_the_same_in_protobuf_and_needs_no_conforming(
+def test_json_and_protobuf_decode_to_the_same_object(
     wire: Wire, path: str, group: str, kind: str, body: dict[str, Any]
 ) -> None:
     name = "foos.parity.example.com" if kind == "CustomResourceDefinition" else "schema-parity-one"
@@ -318,7 +318,7 @@ DEFAULTED: list[tuple[str, str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "group", "kind", "body"), DEFAULTED)
-def test_the_fixed_defaults_are_those_of_the_server(
+def test_fixed_defaults_match_the_server(
     wire: Wire, path: str, group: str, kind: str, body: dict[str, Any]
 ) -> None:
     code, answer = wire.json("POST", f"{path}?dryRun=All", {"metadata": {"name": "x"}, **body})
@@ -359,7 +359,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", WRONG, ids=[json.dumps(one)[:60] for one in WRONG])
-def test_what_is_wrong_is_said_in_the_servers_words(wire: Wire, body: dict[str, Any]) -> None:
+def test_errors_have_the_wording_of_the_server(wire: Wire, body: dict[str, Any]) -> None:
     code, answer = wire.json("POST", f"{CORE}/services?dryRun=All&fieldValidation=Strict", body)
     assert code == 400
     try:

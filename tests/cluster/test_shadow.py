@@ -68,7 +68,7 @@ def plant(plane: ControlPlane, namespace: str) -> None:
     )
 
 
-async def test_it_only_reads_agrees_under_churn_and_tells_what_is_planted_until_it_is_gone(
+async def test_shadow_mode_only_reads_agrees_under_churn_and_reports_planted_faults_until_fixed(
     endpointd_command: tuple[str, ...], tmp_path: Path
 ) -> None:
     figures = Figures()

@@ -21,7 +21,7 @@ OPERATIONS, LEFT_ALONE_AT = 160, 100
 
 
 @pytest.mark.parametrize("seed", [31, 32])
-async def test_the_shadow_says_what_a_diff_of_everything_says(
+async def test_shadow_mode_reports_the_same_as_a_complete_diff(
     seed: int,
     endpointd_command: tuple[str, ...],
     tmp_path: Path,

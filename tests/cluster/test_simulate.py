@@ -69,7 +69,7 @@ spec:
 """
 
 
-def test_the_nodes_are_ready_in_their_zones_with_networks_of_both_families(kubectl: Kubectl) -> None:
+def test_nodes_are_ready_with_zones_and_dual_stack_pod_cidrs(kubectl: Kubectl) -> None:
     until(lambda: len(kubectl.items("nodes")) == 3)
     kubectl("wait", "--for=condition=Ready", WAIT, "node", "--all")
     until(lambda: not any("taints" in node["spec"] for node in kubectl.items("nodes")))
@@ -79,7 +79,7 @@ def test_the_nodes_are_ready_in_their_zones_with_networks_of_both_families(kubec
         assert len(node["spec"]["podCIDRs"]) == 2
 
 
-def test_a_deployment_is_rolled_out_rolled_back_scaled_and_mended(kubectl: Kubectl) -> None:
+def test_a_deployment_is_rolled_out_rolled_back_scaled_and_repaired(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", document=deployment("web", 4))
     assert "successfully rolled out" in kubectl("rollout", "status", WAIT, "deployment/web")
     kubectl("wait", "--for=condition=Ready", WAIT, "pod", "-l", "app=web")
@@ -118,7 +118,7 @@ def alive(kubectl: Kubectl, app: str) -> list[dict[str, Any]]:
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
-def test_a_deployment_that_recreates_never_runs_two_revisions_at_once(kubectl: Kubectl) -> None:
+def test_the_recreate_strategy_never_runs_two_revisions_at_once(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", document=deployment("again", 2, strategy="{type: Recreate}"))
     kubectl("rollout", "status", WAIT, "deployment/again")
     kubectl("set", "image", "deployment/again", "web=web:2")
@@ -127,7 +127,7 @@ def test_a_deployment_that_recreates_never_runs_two_revisions_at_once(kubectl: K
     assert [pod["spec"]["containers"][0]["image"] for pod in pods] == ["web:2", "web:2"]
 
 
-def test_a_pod_is_steered_by_its_annotations(kubectl: Kubectl) -> None:
+def test_annotations_control_the_simulated_pod(kubectl: Kubectl) -> None:
     kubectl("run", "alone", "--image=alone")
     kubectl("wait", "--for=condition=Ready", WAIT, "pod/alone")
     kubectl("annotate", "pod/alone", "simulate.tinykube.dev/ready=false")
@@ -139,7 +139,7 @@ def test_a_pod_is_steered_by_its_annotations(kubectl: Kubectl) -> None:
     kubectl("delete", "pod/alone", WAIT)
 
 
-def test_a_job_like_pod_ends_by_itself(kubectl: Kubectl) -> None:
+def test_a_job_like_pod_completes(kubectl: Kubectl) -> None:
     done = "simulate.tinykube.dev/complete-after=1s"
     kubectl("run", "job", "--image=job", "--restart=Never", f"--annotations={done}")
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", WAIT, "pod/job")
@@ -167,7 +167,7 @@ def images(kubectl: Kubectl, app: str) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in alive(kubectl, app)}
 
 
-def test_a_stateful_set_has_numbers_and_names_and_is_updated_down_to_its_partition(kubectl: Kubectl) -> None:
+def test_stateful_set_pods_have_stable_names_and_are_updated_down_to_the_partition(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", document=workload("StatefulSet", "db", "replicas: 3\n  serviceName: db"))
     kubectl("rollout", "status", WAIT, "statefulset/db")
     pods = {pod["metadata"]["name"]: pod for pod in alive(kubectl, "db")}
@@ -207,7 +207,7 @@ def test_a_daemon_set_has_one_pod_on_each_node_and_is_updated_node_by_node(kubec
     assert list(images(kubectl, "agent").values()) == ["main:1"] * 3
 
 
-def test_pods_of_a_deleted_node_go_and_cordoned_nodes_get_none(kubectl: Kubectl) -> None:
+def test_pods_of_a_deleted_node_are_deleted_and_cordoned_nodes_get_none(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", document=deployment("moved", 3))
     kubectl("rollout", "status", WAIT, "deployment/moved")
     kubectl("cordon", "node-1")

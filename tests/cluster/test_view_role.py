@@ -138,7 +138,7 @@ def said(setup: Setup, flags: Sequence[str]) -> Answers:
 
 
 @pytest.mark.parametrize("view", Places._fields)
-def test_the_answers_are_those_of_the_table(view: str, places: Places) -> None:
+def test_the_answers_match_the_table(view: str, places: Places) -> None:
     wrong = {}
     for setup in SETUPS:
         right = setup.answers(view)._replace(code="")
@@ -148,7 +148,7 @@ def test_the_answers_are_those_of_the_table(view: str, places: Places) -> None:
     assert not wrong
 
 
-def test_a_viewer_is_told_that_nodes_were_not_read_and_gets_no_false_alarm(places: Places) -> None:
+def test_a_viewer_without_node_access_is_told_so_and_gets_no_false_alarm(places: Places) -> None:
     result = ask(places.view, "check", "-n", f"{PREFIX}all-well")
     assert result.exit_code == 0, result.output
     assert "no problems found in the collections that could be read" in result.output

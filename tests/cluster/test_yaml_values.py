@@ -18,7 +18,7 @@ def local(assets: Path, spec: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=HEAD + spec, capture_output=True, text=True, check=False)
 
 
-def test_kubectl_gives_the_values_of_the_table(assets: Path) -> None:
+def test_kubectl_reads_the_values_in_the_table(assets: Path) -> None:
     lines = [f"  v{number}: {text}\n" for number, text in enumerate(VALUES)]
     done = local(assets, "".join(lines))
     assert not done.returncode, done.stderr
@@ -27,5 +27,5 @@ def test_kubectl_gives_the_values_of_the_table(assets: Path) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_kubectl_refuses_what_the_table_says_it_refuses(text: str, assets: Path) -> None:
+def test_kubectl_rejects_the_values_marked_as_rejected(text: str, assets: Path) -> None:
     assert local(assets, f"  a: {text}\n").returncode

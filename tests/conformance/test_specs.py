@@ -17,20 +17,20 @@ The following spec names can be used with 'ginkgo run --focus/skip':
 """
 
 
-def test_only_conformance_specs_are_taken_from_the_listing() -> None:
+def test_only_conformance_specs_are_selected_from_the_listing() -> None:
     assert conformance_specs(LISTING) == [
         "[sig-apps] Deployment should roll [Conformance]",
         "[sig-node] Probing container should probe [NodeConformance] [Conformance]",
     ]
 
 
-def test_a_spec_that_needs_a_container_is_left_out_with_that_reason() -> None:
+def test_a_spec_that_needs_a_container_is_excluded_with_that_reason() -> None:
     first, second = conformance_specs(LISTING)
     assert reason_left_out(first) == ""
     assert reason_left_out(second) == CONTAINER
 
 
-def test_the_outcome_and_the_reason_of_a_failure_are_read_from_the_log() -> None:
+def test_outcomes_and_failure_reasons_are_read_from_the_log() -> None:
     failed = "  [FAILED] in [It] - a.go:1 @ 11/22\n  [FAILED] Expected 1 to be 2\n  In [It] at: a.go:1\n"
     assert outcome_of(failed, 1) == ("failed", "Expected 1 to be 2")
     assert outcome_of("Ran 1 of 9 Specs\nSUCCESS! -- 1 Passed | 0 Failed", 0) == ("passed", "")
@@ -38,7 +38,7 @@ def test_the_outcome_and_the_reason_of_a_failure_are_read_from_the_log() -> None
     assert outcome_of("nothing yet", None) == ("timed out", "")
 
 
-def test_the_table_counts_and_names_what_did_not_pass() -> None:
+def test_the_table_counts_outcomes_and_names_specs_that_did_not_pass() -> None:
     results = [
         Result("[sig-apps] a [Conformance]", "passed", 1.0),
         Result("[sig-apps] b", "failed", 2.0, "why"),

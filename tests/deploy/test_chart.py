@@ -69,16 +69,16 @@ def values_in(given: dict[str, Any], path: str = ".Values") -> Iterator[str]:
             yield from values_in(value, f"{path}.{name}")
 
 
-def test_what_needs_other_software_is_off_by_default() -> None:
+def test_features_that_need_other_software_are_off_by_default() -> None:
     assert [values()[name]["enabled"] for name in BOTH] == [False, False]
 
 
-def test_the_reviewed_files_were_rendered_from_this_chart() -> None:
+def test_the_committed_manifests_were_rendered_from_this_chart() -> None:
     """After a change of the chart, render the files again (see rendered.py) and update the digest."""
     assert digest() == DIGEST
 
 
-def test_the_roles_are_those_of_the_file_for_everybody() -> None:
+def test_the_roles_of_the_chart_match_the_rbac_manifest() -> None:
     rules = {}
     for item in yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text()):
         if item["kind"].endswith("Role"):
@@ -87,7 +87,7 @@ def test_the_roles_are_those_of_the_file_for_everybody() -> None:
     assert made == rules
 
 
-def test_a_shadow_may_read_and_nothing_else() -> None:
+def test_shadow_mode_has_read_permissions_only() -> None:
     items = documents("endpointd-shadow")
     assert {item["kind"] for item in items if "rules" in item} == {"ClusterRole"}
     (role,) = (item for item in items if item["kind"] == "ClusterRole")
@@ -96,7 +96,7 @@ def test_a_shadow_may_read_and_nothing_else() -> None:
     assert deployment["spec"]["replicas"] == 1
 
 
-def test_a_shadow_and_the_real_one_have_no_object_in_common() -> None:
+def test_the_shadow_and_regular_deployments_share_no_object() -> None:
     real = by_key(documents("endpointd"))
     shadow = by_key(documents("endpointd-shadow"))
     assert not real.keys() & shadow.keys()
@@ -108,7 +108,7 @@ def test_a_shadow_and_the_real_one_have_no_object_in_common() -> None:
 
 
 @pytest.mark.parametrize(("release", "namespace", "given"), CASES, ids=[case[0] for case in CASES])
-def test_the_configuration_is_one_that_endpointd_reads(
+def test_endpointd_accepts_the_configuration_of_the_chart(
     release: str, namespace: str, given: dict[str, Any], tmp_path: Path
 ) -> None:
     items = by_key(documents(release))
@@ -131,7 +131,7 @@ def test_the_configuration_is_one_that_endpointd_reads(
         assert read["max_endpoints_per_slice"] == 50
 
 
-def test_the_files_of_the_configuration_are_where_the_volumes_are(tmp_path: Path) -> None:
+def test_files_named_in_the_configuration_are_in_mounted_volumes(tmp_path: Path) -> None:
     items = by_key(documents("mine"))
     pod = items["Deployment", "mine"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -149,12 +149,12 @@ def test_the_files_of_the_configuration_are_where_the_volumes_are(tmp_path: Path
     assert container["image"] == f"endpointd@sha256:{'0' * 64}"
 
 
-def test_a_change_of_the_configuration_starts_new_pods() -> None:
+def test_a_configuration_change_rolls_out_new_pods() -> None:
     template = (CHART / "templates" / "deployment.yaml").read_text()
     assert 'checksum/config: {{ include "endpointd.config" . | sha256sum }}' in template
 
 
-def test_a_pod_may_do_nothing_that_it_need_not() -> None:
+def test_pods_run_with_minimal_privileges() -> None:
     pod = by_key(documents("endpointd"))["Deployment", "endpointd"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -172,7 +172,7 @@ def test_a_pod_may_do_nothing_that_it_need_not() -> None:
     assert "cpu" not in container["resources"]["limits"]
 
 
-def test_the_network_policy_lets_the_pods_connect_to_the_api_server_alone() -> None:
+def test_the_network_policy_allows_egress_to_the_api_server_only() -> None:
     for release in ("endpointd", "endpointd-shadow"):
         (policy,) = (item for item in documents(release) if item["kind"] == "NetworkPolicy")
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
@@ -180,7 +180,7 @@ def test_the_network_policy_lets_the_pods_connect_to_the_api_server_alone() -> N
         assert policy["spec"]["egress"] == [{"ports": ports}]
 
 
-def test_a_single_replica_has_no_budget_that_keeps_its_node_from_being_drained() -> None:
+def test_a_single_replica_has_no_disruption_budget_that_blocks_node_drains() -> None:
     for release in ("mine", "endpointd-shadow"):
         assert "PodDisruptionBudget" not in {kind for kind, _ in by_key(documents(release))}
 
@@ -188,7 +188,7 @@ def test_a_single_replica_has_no_budget_that_keeps_its_node_from_being_drained()
 # ---------------------------------------------------------------------------------------------- rules of helm lint
 
 
-def test_the_chart_says_what_it_is() -> None:
+def test_the_chart_metadata_matches_the_package() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["apiVersion"] == "v2"
     assert chart["name"] == "endpointd"
@@ -202,7 +202,7 @@ def test_the_chart_says_what_it_is() -> None:
     assert images == [__version__, __version__]
 
 
-def test_every_value_is_used_and_every_value_that_is_used_is_there() -> None:
+def test_every_value_is_used_and_every_used_value_exists() -> None:
     templates = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
     used = set(re.findall(r"\.Values(?:\.\w+)+", templates))
     there = set(values_in(values()))
@@ -211,7 +211,7 @@ def test_every_value_is_used_and_every_value_that_is_used_is_there() -> None:
     assert there - used <= parents
 
 
-def test_the_schema_knows_every_value_and_no_other() -> None:
+def test_the_schema_defines_exactly_the_existing_values() -> None:
     def known(schema: dict[str, Any], path: str = ".Values") -> Iterator[str]:
         for name, item in schema.get("properties", {}).items():
             if name != "global":  # Helm's own
@@ -222,7 +222,7 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, OTHERWISE, {"shadow": True}], ids=["default", "otherwise", "shadow"])
-def test_the_schema_takes_what_is_right(given: dict[str, Any]) -> None:
+def test_the_schema_accepts_valid_values(given: dict[str, Any]) -> None:
     assert problems(SCHEMA, merged(values(), given)) == []
 
 
@@ -241,12 +241,12 @@ def test_the_schema_takes_what_is_right(given: dict[str, Any]) -> None:
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
-def test_the_schema_refuses_what_is_wrong(given: dict[str, Any], problem: str) -> None:
+def test_the_schema_rejects_invalid_values(given: dict[str, Any], problem: str) -> None:
     (found,) = problems(SCHEMA, {**values(), **given})
     assert found.startswith(problem)
 
 
-def test_what_the_chart_sets_itself_cannot_be_set_twice() -> None:
+def test_settings_made_by_the_chart_cannot_be_set_again() -> None:
     reserved = set(SCHEMA["properties"]["config"]["propertyNames"]["not"]["enum"])
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     config = helpers.partition('define "endpointd.config"')[2]
@@ -257,7 +257,7 @@ def test_what_the_chart_sets_itself_cannot_be_set_twice() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("helm") is None, reason="there is no helm to compare with")
 @pytest.mark.parametrize(("release", "namespace", "given"), CASES, ids=[case[0] for case in CASES])
-def test_helm_makes_the_same_of_the_chart(
+def test_helm_renders_the_same_manifests(
     release: str, namespace: str, given: dict[str, Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "values.json"

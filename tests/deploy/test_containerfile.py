@@ -32,7 +32,7 @@ def copied() -> list[str]:
     return [source for value in arguments("COPY") if "--from" not in value for source in value.split()[:-1]]
 
 
-def test_what_is_copied_is_there_and_is_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / "deploy" / "Containerfile.dockerignore").read_text().splitlines()
     assert all((ROOT / source).exists() for source in copied())
     assert {line[1:] for line in ignored if line.startswith("!")} == set(copied())
@@ -44,7 +44,7 @@ def test_commands_need_no_shell() -> None:
         assert all(isinstance(json.loads(value), list) for value in arguments(name))
 
 
-def test_it_runs_as_the_user_of_the_deployment() -> None:
+def test_the_image_runs_as_the_user_of_the_deployment() -> None:
     (user,) = arguments("USER")
     deployment = (ROOT / "deploy" / "manifests" / "deployment.yaml").read_text()
     identity, group = user.split(":")
@@ -79,7 +79,7 @@ def test_the_entrypoint_takes_the_arguments_of_the_deployment() -> None:
     sys.version_info[:2] != (3, 11) or not os.environ.get("ENDPOINTD_BUILD_IMAGE"),
     reason="needs a package index and the Python of the image: set ENDPOINTD_BUILD_IMAGE=1",
 )
-def test_the_steps_make_a_program_that_needs_nothing_else(tmp_path: Path) -> None:
+def test_the_build_steps_produce_a_self_contained_program(tmp_path: Path) -> None:
     """Run COPY and RUN of the first stage in a folder, with a Python that has only pip."""
     home = tmp_path / "src"
     home.mkdir()

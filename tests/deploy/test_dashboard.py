@@ -41,7 +41,7 @@ def metrics() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("title", "query", "legend"), list(queries()))
-def test_every_query_is_of_metrics_and_labels_that_there_are(title: str, query: str, legend: str) -> None:
+def test_every_query_uses_existing_metrics_and_labels(title: str, query: str, legend: str) -> None:
     known = metrics()
     asked = re.findall(r"(\w+)\{", query)
     assert asked
@@ -54,7 +54,7 @@ def test_every_query_is_of_metrics_and_labels_that_there_are(title: str, query: 
         assert labels <= known[name], f"{title}: {name} has no {labels - known[name]}"
 
 
-def test_counters_are_asked_for_their_rate_and_gauges_are_not() -> None:
+def test_counters_are_queried_as_rates_and_gauges_are_not() -> None:
     kinds = {name: kind for name, kind, _ in DOCUMENTED} | {"process_cpu_seconds_total": "counter"}
     for title, query, _ in queries():
         (name,) = re.findall(r"(\w+)\{", query)
@@ -62,7 +62,7 @@ def test_counters_are_asked_for_their_rate_and_gauges_are_not() -> None:
         assert is_rate == (kinds.get(name, "gauge") == "counter" or name.endswith("_bucket")), title
 
 
-def test_the_panels_lie_beside_each_other_and_not_upon() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
@@ -73,12 +73,12 @@ def test_the_panels_lie_beside_each_other_and_not_upon() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_the_variable_asks_for_a_metric_that_there_is() -> None:
+def test_the_variable_queries_an_existing_metric() -> None:
     (job,) = (each for each in DASHBOARD["templating"]["list"] if each["name"] == "job")
     (name,) = re.findall(r"label_values\((\w+),", job["query"]["query"])
     assert name in metrics()
 
 
-def test_the_manifest_holds_the_dashboard_of_the_chart() -> None:
+def test_the_manifest_contains_the_dashboard_of_the_chart() -> None:
     item: Any = yaml.safe_load((DEPLOY / "manifests" / "monitoring" / "dashboard.yaml").read_text())
     assert json.loads(item["data"]["endpointd.json"]) == DASHBOARD

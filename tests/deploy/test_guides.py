@@ -16,7 +16,7 @@ pages = pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 
 
 @pages
-def test_links_and_paths_lead_somewhere(path: Path) -> None:
+def test_link_and_path_targets_exist(path: Path) -> None:
     text = path.read_text()
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert (path.parent / link).exists(), link
@@ -25,7 +25,7 @@ def test_links_and_paths_lead_somewhere(path: Path) -> None:
 
 
 @pages
-def test_flags_and_values_that_are_set_exist(path: Path) -> None:
+def test_flags_and_values_in_the_guides_exist(path: Path) -> None:
     text = path.read_text()
     flags = {setting.flag for setting in SETTINGS}
     for command in re.findall(r"endpointd run ([^\n`]*)", text):
@@ -40,7 +40,7 @@ def test_flags_and_values_that_are_set_exist(path: Path) -> None:
 
 
 @pages
-def test_commands_in_the_cluster_name_what_the_manifests_make(path: Path) -> None:
+def test_commands_name_objects_that_the_manifests_create(path: Path) -> None:
     manifests = ROOT / "deploy" / "manifests"
     made = {
         (item["kind"].lower(), item["metadata"]["name"])
@@ -52,7 +52,7 @@ def test_commands_in_the_cluster_name_what_the_manifests_make(path: Path) -> Non
     assert {({"deploy": "deployment"}.get(kind, kind), name) for kind, name in named} <= made
 
 
-def test_every_way_to_switch_off_names_the_three_and_nothing_else() -> None:
+def test_every_instruction_to_disable_controllers_names_exactly_the_three() -> None:
     text = GUIDES[1].read_text()
     lists = re.findall(r"[^\s\"=]*-endpoints-controller[^\s\"]*", text)
     assert len(lists) == 4

@@ -83,7 +83,7 @@ async def lead(reference: FakeSide, candidate: FakeSide) -> tuple[Differential, 
     return differential, told
 
 
-async def test_two_that_agree_are_let_be_but_for_a_last_look() -> None:
+async def test_clusters_that_agree_are_touched_only_once_at_the_end() -> None:
     reference, candidate = FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", always(RIGHT))
     differential, told = await lead(reference, candidate)
     assert not differential.healed
@@ -91,18 +91,18 @@ async def test_two_that_agree_are_let_be_but_for_a_last_look() -> None:
     assert told[-1].startswith("seed 1:")
 
 
-async def test_what_upstream_mends_when_its_services_are_touched_is_its_own_oversight() -> None:
+async def test_a_difference_that_upstream_resolves_after_a_touch_counts_as_upstreams_oversight() -> None:
     differential, told = await lead(FakeSide("upstream", once_touched), FakeSide("endpointd", always(RIGHT)))
     assert [(healed.key, healed.by) for healed in differential.healed] == [("endpoints x-a/web", "touch")]
     assert any("healed by a touch: endpoints x-a/web" in line for line in told)
 
 
-async def test_what_upstream_mends_when_it_is_started_anew_is_told_as_that() -> None:
+async def test_a_difference_that_upstream_resolves_after_a_restart_is_reported_as_such() -> None:
     differential, _ = await lead(FakeSide("upstream", once_restarted), FakeSide("endpointd", always(RIGHT)))
     assert differential.healed == [Healed(0, "endpoints x-a/web", "restart", ())]
 
 
-async def test_a_candidate_that_is_right_only_after_being_touched_is_a_failure() -> None:
+async def test_a_candidate_that_is_correct_only_after_a_touch_is_a_failure() -> None:
     with pytest.raises(
         DifferenceError, match=r"^endpointd is right only after its services were touched"
     ) as caught:
@@ -110,7 +110,7 @@ async def test_a_candidate_that_is_right_only_after_being_touched_is_a_failure()
     assert "-  labels {team=red}\n+  labels {team=blue}" in str(caught.value)
 
 
-async def test_a_difference_that_stays_is_a_failure_that_can_be_seen_again() -> None:
+async def test_a_persistent_difference_is_a_reproducible_failure() -> None:
     reference = FakeSide("upstream", always(RIGHT))
     with pytest.raises(DifferenceError, match=r"^they differ, and upstream keeps its version") as caught:
         await lead(reference, FakeSide("endpointd", always(WRONG)))
@@ -120,7 +120,7 @@ async def test_a_difference_that_stays_is_a_failure_that_can_be_seen_again() -> 
     assert "python -m tests.differential.differential --seed 1 --operations" in told
 
 
-async def test_a_known_difference_is_noted_and_is_none() -> None:
+async def test_a_known_difference_is_noted_and_no_failure() -> None:
     labelled = {**RIGHT, "service.kubernetes.io/headless": ""}
     candidate = FakeSide("endpointd", always(RIGHT))
     differential, told = await lead(FakeSide("upstream", always(labelled)), candidate)
@@ -129,12 +129,12 @@ async def test_a_known_difference_is_noted_and_is_none() -> None:
     assert candidate.touches == 1  # only the final one
 
 
-async def test_an_operation_that_only_one_side_takes_is_a_failure() -> None:
+async def test_an_operation_accepted_by_only_one_side_is_a_failure() -> None:
     with pytest.raises(DifferenceError, match=r"in two ways \(upstream: ok, endpointd: 422 Invalid\)"):
         await lead(FakeSide("upstream", always(RIGHT)), FakeSide("endpointd", always(RIGHT), "422 Invalid"))
 
 
-async def test_controllers_that_have_died_are_a_failure_with_their_last_words() -> None:
+async def test_controllers_that_exited_are_a_failure_with_their_last_log_lines() -> None:
     candidate = FakeSide("endpointd", always(RIGHT))
     candidate.exit_report = "the controllers of endpointd have ended with 1:\nout of luck"
     with pytest.raises(DifferenceError, match="out of luck"):

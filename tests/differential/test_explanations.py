@@ -14,14 +14,14 @@ def test_equal_states_need_no_explanation() -> None:
     assert not explain({KEY: slices(1, "team=red")}, {KEY: slices(1, "team=red")})
 
 
-def test_a_wrong_headless_label_is_known() -> None:
+def test_a_wrong_headless_label_is_a_known_difference() -> None:
     labelled = slices(1, 'service.kubernetes.io/headless="", team=red')
     assert explain({KEY: labelled}, {KEY: slices(1, "team=red")}) == {KEY: "S-60, E-19b"}
     assert not explain({KEY: labelled}, {KEY: slices(1, "team=blue")})
     assert not explain({KEY: labelled}, {KEY: slices(2, "team=red")})
 
 
-def test_a_placeholder_of_somebody_else_is_known_and_a_slice_with_endpoints_is_not() -> None:
+def test_a_foreign_placeholder_is_a_known_difference_and_a_slice_with_endpoints_is_not() -> None:
     stale = OWNER.replace("(current)", "(another)")
     for owner in (stale, ""):
         assert explain({KEY: slices(0, "team=red", owner)}, {KEY: slices(0, "team=red")}) == {
@@ -30,12 +30,12 @@ def test_a_placeholder_of_somebody_else_is_known_and_a_slice_with_endpoints_is_n
         assert not explain({KEY: slices(1, "team=red", owner)}, {KEY: slices(1, "team=red")})
 
 
-def test_both_at_once_are_known_by_both_rules() -> None:
+def test_two_known_differences_at_once_are_explained_by_both_rules() -> None:
     odd = slices(0, 'service.kubernetes.io/headless="", team=red', "")
     assert explain({KEY: odd}, {KEY: slices(0, "team=red")}) == {KEY: "S-60, E-19b; S-50, S-51"}
 
 
-def test_what_only_one_side_has_is_known_only_after_it_was_somebody_elses() -> None:
+def test_a_slice_on_one_side_only_is_known_only_after_it_was_a_foreign_placeholder() -> None:
     mine = {KEY: slices(0, "team=red")}
     assert not explain({}, mine)
     assert not explain(mine, {}, earlier={KEY: "S-50, S-51"})

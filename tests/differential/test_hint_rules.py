@@ -29,7 +29,7 @@ def allocation(*desired: float) -> dict[str, Share]:
     return {zone: Share(share, 0, 100) for zone, share in zip("abc", desired, strict=True)}
 
 
-def test_what_is_refused() -> None:
+def test_allocations_are_rejected_for_the_documented_reasons() -> None:
     """S-93."""
     assert shares(zones(1000, 1000, 1000), 3) is not None
     assert shares(zones(1000, 1000, 1000), 2) is None
@@ -39,7 +39,7 @@ def test_what_is_refused() -> None:
     assert shares([*zones(1000, 1000), make_node("bare", zone="", allocatable_cpu_milli=1000)], 9) is None
 
 
-def test_overload_is_shared_out_by_cpu() -> None:
+def test_overload_is_distributed_by_cpu() -> None:
     """S-99."""
     assert shares(zones(2000, 1000, 1000), 12) == {
         "zone-a": Share(6, 5, 6),
@@ -61,14 +61,14 @@ def test_overload_is_shared_out_by_cpu() -> None:
         ({"b": 5, "c": 5}, (1.2, 4.4, 4.4), {(1, 5, 4), (1, 4, 5)}),
     ],
 )
-def test_rebalancing_and_where_it_is_chance(
+def test_rebalancing_has_every_possible_outcome(
     own: dict[str, int], desired: tuple[float, ...], outcomes: set[tuple[int, ...]]
 ) -> None:
     """S-96, S-99."""
     assert possible_counts(own, allocation(*desired)) == outcomes
 
 
-def test_zones_that_are_not_in_the_table_keep_what_they_have() -> None:
+def test_zones_without_an_allocation_keep_their_endpoints() -> None:
     assert possible_counts({"a": 3, "x": 2}, allocation(1.5, 1.5, 1.5)) == {(1, 1, 1, 2)}
 
 
@@ -85,7 +85,7 @@ def snapshot(hints: str, *, mode: str | None = "Auto") -> Snapshot:
     return Snapshot.of(slices=(make_slice(service, "web-1", endpoints),), services=(service,))
 
 
-def test_one_hint_for_each_is_right_and_anything_less_or_else_is_told() -> None:
+def test_missing_surplus_and_unneeded_cross_zone_hints_are_reported() -> None:
     nodes = zones(1000, 1000, 1000)
     assert not broken_hint_rules(snapshot("abc"), nodes, rewritten=True)
     assert "2 ready endpoints without a hint" in broken_hint_rules(snapshot("--c"), nodes)[0]
@@ -97,12 +97,12 @@ def test_one_hint_for_each_is_right_and_anything_less_or_else_is_told() -> None:
     )
 
 
-def test_hints_that_must_be_refused_are_reported() -> None:
+def test_hints_that_should_have_been_refused_are_reported() -> None:
     assert "must be refused" in broken_hint_rules(snapshot("abc"), zones(1000))[0]
     assert not broken_hint_rules(snapshot("---"), zones(1000))
 
 
-def test_only_services_that_ask_are_looked_at_and_lose_their_hints_in_comparisons() -> None:
+def test_only_topology_aware_services_are_checked_and_compared_without_hints() -> None:
     asking, other = snapshot("aac"), snapshot("aac", mode="Disabled")
     assert len(hinted_families(asking)) == 1
     assert not hinted_families(other)

@@ -24,23 +24,23 @@ def operations(seed: int, number: int = 300, **options: Any) -> list[Operation]:
     return [operation for batch in batches for operation in batch.operations]
 
 
-def test_the_same_seed_leads_the_same_life() -> None:
+def test_the_same_seed_gives_the_same_workload() -> None:
     assert generate(7, 200) == generate(7, 200)
     assert generate(7, 200) != generate(8, 200)
 
 
-def test_a_longer_life_begins_like_a_shorter_one() -> None:
+def test_a_longer_workload_starts_like_a_shorter_one() -> None:
     short, long = generate(3, 50), generate(3, 200)
     assert long[: len(short)] == short
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_is_about_as_long_as_asked_for(seed: int) -> None:
+def test_a_workload_has_about_the_requested_length(seed: int) -> None:
     assert 300 <= count(generate(seed, 300)) < 330
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_created_is_not_there_and_what_is_changed_or_deleted_is(seed: int) -> None:
+def test_operations_create_missing_objects_and_change_or_delete_existing_ones(seed: int) -> None:
     there: set[tuple[str, str, object]] = set()
     for operation in operations(seed):
         if isinstance(operation.name, SliceOf) or operation.name.startswith("posing-"):
@@ -58,7 +58,7 @@ def test_what_is_created_is_not_there_and_what_is_changed_or_deleted_is(seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_subset_has_an_address_and_no_ports_are_pointers_that_upstream_tells_apart(seed: int) -> None:
+def test_every_subset_has_an_address_and_at_most_one_has_app_protocols(seed: int) -> None:
     """E-30.3, behaviour 0.9."""
     for operation in operations(seed):
         if operation.resource != "endpoints" or not operation.body:
@@ -85,7 +85,7 @@ def test_external_edits_come_first_in_a_batch_and_only_once_per_endpoints(seed: 
         assert all(len(ways) == 1 for ways in edits.values())
 
 
-def test_all_of_it_happens() -> None:
+def test_every_kind_of_operation_occurs() -> None:
     seen = {
         (operation.verb, operation.resource, operation.rule)
         for seed in SEEDS
@@ -136,7 +136,7 @@ def snapshot(*slices: EndpointSlice, endpoints: tuple[Endpoints, ...] = (ITEM,))
     return Snapshot.of(endpoints=endpoints, slices=slices, services=(SERVICE,))
 
 
-def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
+def test_names_versions_and_the_order_of_endpoints_are_not_compared() -> None:
     two = (Endpoint(("10.0.0.1",)), Endpoint(("10.0.0.2",)))
     one = mirrored_state(snapshot(endpoint_slice("web-a", endpoints=two)))
     other = mirrored_state(snapshot(endpoint_slice("web-b", endpoints=two[::-1])))
@@ -155,11 +155,11 @@ def test_names_versions_and_the_order_of_endpoints_make_no_difference() -> None:
         endpoint_slice("stranger-1", labels={SERVICE_NAME: "web"}),
     ],
 )
-def test_everything_else_does(changed: EndpointSlice) -> None:
+def test_all_other_changes_are_differences(changed: EndpointSlice) -> None:
     assert mirrored_state(snapshot(changed)) != mirrored_state(snapshot(endpoint_slice()))
 
 
-def test_a_slice_that_is_being_deleted_is_no_part_of_the_state_but_known() -> None:
+def test_a_terminating_slice_is_recorded_but_not_part_of_the_state() -> None:
     held = endpoint_slice(deletion_timestamp="2026-01-01T00:00:00Z")
     assert mirrored_state(snapshot(held)) == {}
     assert held_keys(snapshot(held, endpoint_slice("web-2"))) == {"default/web"}
@@ -181,13 +181,13 @@ def test_a_slice_that_is_being_deleted_is_no_part_of_the_state_but_known() -> No
         ((endpoint_slice(labels={SERVICE_NAME: "other", MANAGED_BY: OURS}),), "M-10"),
     ],
 )
-def test_what_breaks_a_rule_is_told(slices: tuple[EndpointSlice, ...], complaint: str | None) -> None:
+def test_violations_of_rules_are_reported(slices: tuple[EndpointSlice, ...], complaint: str | None) -> None:
     broken = broken_mirrors(snapshot(*slices))
     assert len(broken) == (complaint is not None)
     assert complaint is None or complaint in broken[0]
 
 
-def test_a_slice_of_a_skipped_endpoints_breaks_a_rule() -> None:
+def test_a_slice_of_a_skipped_endpoints_is_a_violation() -> None:
     skip = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     skipped = msgspec.structs.replace(ITEM, metadata=msgspec.structs.replace(ITEM.metadata, labels=skip))
     assert "M-10" in broken_mirrors(snapshot(endpoint_slice(), endpoints=(skipped,)))[0]

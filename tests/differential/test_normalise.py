@@ -86,7 +86,7 @@ def state(*slices: Json, sizes_are_determined: bool = True) -> NormalState:
 P, Q = endpoint("p", "1", "10.0.0.1"), endpoint("q", "2", "10.0.0.2")
 
 
-def test_names_versions_uids_and_order_make_no_difference() -> None:
+def test_names_versions_uids_and_order_are_not_compared() -> None:
     here = state(slice_("web-xx", P, Q))
     other_uids = (pod("p", "one"), pod("q", "two"))
     there = normalise(
@@ -117,7 +117,7 @@ def test_names_versions_uids_and_order_make_no_difference() -> None:
     ],
     ids=lambda changed: None,
 )
-def test_everything_else_does(changed: Json) -> None:
+def test_all_other_changes_are_differences(changed: Json) -> None:
     here, there = state(slice_("web-xx", P, Q)), state(changed)
     assert different_keys(here, there)
     assert readable_difference(here, there, ("here", "there")).startswith("--- here\n+++ there\n")
@@ -145,7 +145,7 @@ def invented(container: Callable[[Json], Json]) -> tuple[Json, Json]:
         pytest.param(lambda item: item["endpoints"][0]["targetRef"], id="target"),
     ],
 )
-def test_a_field_of_a_slice_that_nobody_thought_of_makes_a_difference(
+def test_an_unknown_field_of_a_slice_is_compared(
     container: Callable[[Json], Json],
 ) -> None:
     plain, changed = invented(container)
@@ -165,7 +165,7 @@ def test_a_field_of_a_slice_that_nobody_thought_of_makes_a_difference(
         pytest.param(lambda item: item["subsets"][0]["addresses"][0]["targetRef"], id="target"),
     ],
 )
-def test_a_field_of_an_endpoints_that_nobody_thought_of_makes_a_difference(
+def test_an_unknown_field_of_an_endpoints_is_compared(
     container: Callable[[Json], Json],
 ) -> None:
     address = {"ip": "10.0.0.1", "targetRef": reference("p", "1")}
@@ -177,7 +177,7 @@ def test_a_field_of_an_endpoints_that_nobody_thought_of_makes_a_difference(
 
 
 @pytest.mark.parametrize("name", sorted(NOISE_IN_METADATA))
-def test_only_the_noise_that_is_named_makes_no_difference(name: str) -> None:
+def test_only_listed_noise_is_not_compared(name: str) -> None:
     plain, changed = slice_("web-xx", P), slice_("web-xx", P)
     changed["metadata"][name] = "another"
     assert state(plain) == state(changed)
@@ -188,7 +188,7 @@ def test_values_of_different_types_have_different_texts() -> None:
     assert len({text_of(value) for value in values}) == len(values)
 
 
-def test_labels_and_annotations_count_but_not_the_trigger_time() -> None:
+def test_labels_and_annotations_are_compared_except_the_trigger_time() -> None:
     plain = slice_("web-xx", P)
     labelled = slice_("web-xx", P)
     labelled["metadata"]["labels"]["team"] = "red"
@@ -201,7 +201,7 @@ def test_labels_and_annotations_count_but_not_the_trigger_time() -> None:
     assert not different_keys(state(plain), state(later))
 
 
-def test_how_endpoints_are_spread_counts_only_where_it_is_determined() -> None:
+def test_the_distribution_over_slices_is_compared_only_if_it_is_determined() -> None:
     together, apart = (slice_("web-xx", P, Q),), (slice_("web-xx", P), slice_("web-yy", Q))
     assert different_keys(state(*together), state(*apart))
     assert not different_keys(
@@ -209,7 +209,7 @@ def test_how_endpoints_are_spread_counts_only_where_it_is_determined() -> None:
     )
 
 
-def test_a_slice_made_by_hand_keeps_its_name_until_it_is_the_controllers() -> None:
+def test_a_manually_created_slice_keeps_its_name_until_the_controller_manages_it() -> None:
     one, other = slice_("foreign-1", P), slice_("foreign-2", P)
     assert not different_keys(state(one), state(other))
     for slice_of_somebody in (one, other):
@@ -239,7 +239,7 @@ def test_endpoints_differ_by_subset_by_list_and_by_port_order() -> None:
         assert different_keys(of(base), other) == ["endpoints a/web"]
 
 
-def test_slices_are_put_in_order_by_what_is_in_them() -> None:
+def test_slices_are_sorted_by_content() -> None:
     one, other = slice_("web-zz", P), slice_("web-aa", Q)
     pods = (pod("p", "1"), pod("q", "2"))
     going = slice_("web-gg", P)
@@ -258,7 +258,7 @@ def broken(*slices: Json, items: tuple[Json, ...] = ()) -> list[str]:
     return broken_rules(snapshot(slices, items), max_endpoints_per_slice=2)
 
 
-def test_a_cluster_is_held_to_the_rules_by_itself() -> None:
+def test_rule_violations_of_a_single_cluster_are_reported() -> None:
     assert not broken(slice_("web-xx", P, Q))
     third = endpoint("r", "3", "10.0.0.3")
     assert "3 endpoints, more than 2 (S-42)" in broken(slice_("web-xx", P, Q, third))[0]
@@ -275,7 +275,7 @@ def test_a_cluster_is_held_to_the_rules_by_itself() -> None:
     assert not broken(theirs)
 
 
-def test_endpoints_are_held_to_their_canonical_order() -> None:
+def test_non_canonical_endpoints_are_reported() -> None:
     labels = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
     ten, nine = {"ip": "10.0.0.10"}, {"ip": "10.0.0.9"}
     port = {"port": 80, "protocol": "TCP"}
@@ -295,7 +295,7 @@ def test_endpoints_are_held_to_their_canonical_order() -> None:
     assert broken(items=(endpoints({"addresses": [ten], "ports": [zero, one]}, labels=labels),))
 
 
-def test_before_kubernetes_1_33_the_manager_of_endpoints_and_the_port_order_are_left_out() -> None:
+def test_before_kubernetes_1_33_the_manager_of_endpoints_and_the_port_order_are_ignored() -> None:
     ports = [{"name": "b", "port": 1, "protocol": "TCP"}, {"name": "a", "port": 2, "protocol": "TCP"}]
     old, new = (
         {
@@ -321,7 +321,7 @@ def before_1_36(*slices: Json) -> Snapshot:
     return dataclasses.replace(snapshot(slices), replaces_portless_slices=True)
 
 
-def test_before_kubernetes_1_36_a_placeholder_beside_slices_with_endpoints_is_left_out() -> None:
+def test_before_kubernetes_1_36_a_placeholder_beside_slices_with_endpoints_is_ignored() -> None:
     full, spare = slice_("web-a", P), placeholder("web-b")
     assert normalise(snapshot((full, spare))) != normalise(snapshot((full,)))
     assert normalise(before_1_36(full, spare)) == normalise(before_1_36(full))
@@ -339,7 +339,7 @@ def test_before_kubernetes_1_36_any_other_placeholder_is_compared(other: Json) -
     assert normalise(before_1_36(other, placeholder("web-b"))) != normalise(before_1_36(other))
 
 
-def test_before_kubernetes_1_36_no_other_empty_slice_is_left_out() -> None:
+def test_before_kubernetes_1_36_other_empty_slices_are_compared() -> None:
     full, empty = slice_("web-a", P), slice_("web-b")
     assert normalise(before_1_36(full, empty)) != normalise(before_1_36(full))
 
@@ -354,7 +354,7 @@ def test_before_kubernetes_1_36_a_target_is_never_a_placeholder_that_upstream_ma
     assert names(placeholder("web-b")) == ["web-b"]
 
 
-def test_before_kubernetes_1_36_annotations_are_left_out_of_slices_without_ports_alone() -> None:
+def test_before_kubernetes_1_36_annotations_are_ignored_only_on_slices_without_ports() -> None:
     def annotated(there: Json) -> Json:
         return there | {"metadata": there["metadata"] | {"annotations": {"example.com/note": "mine"}}}
 

@@ -16,7 +16,7 @@ def flat(batches: tuple[Batch, ...]) -> list[Operation]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_seed_gives_the_same_life_and_a_longer_one_begins_like_a_shorter(seed: int) -> None:
+def test_a_seed_determines_the_workload_and_a_longer_one_starts_like_a_shorter_one(seed: int) -> None:
     long, again, short = generate(seed, 300), generate(seed, 300), generate(seed, 100)
     assert long == again
     assert long[: len(short)] == short
@@ -24,13 +24,13 @@ def test_the_same_seed_gives_the_same_life_and_a_longer_one_begins_like_a_shorte
     assert [batch.number for batch in long] == list(range(len(long)))
 
 
-def test_another_seed_gives_another_life() -> None:
+def test_another_seed_gives_another_workload() -> None:
     lives = [generate(seed, 60) for seed in SEEDS]
     assert all(one != other for one, other in itertools.combinations(lives, 2))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_operations_find_what_they_act_on_and_create_nothing_twice(seed: int) -> None:
+def test_operations_act_on_existing_objects_and_create_nothing_twice(seed: int) -> None:
     """Replay on a model of the API server's deletion rules: grace periods and finalizers."""
     present: dict[tuple[str, str, str], dict[str, object]] = {}
     for operation in flat(generate(seed, 600)):
@@ -58,7 +58,7 @@ def test_operations_find_what_they_act_on_and_create_nothing_twice(seed: int) ->
     assert any(resource == "pods" for resource, _, _ in present)
 
 
-def test_every_sort_of_operation_turns_up_within_a_few_seeds() -> None:
+def test_every_kind_of_operation_occurs_within_a_few_seeds() -> None:
     seen = {(operation.verb, operation.resource) for seed in SEEDS for operation in flat(generate(seed, 300))}
     everything = set(
         itertools.product(("create", "patch", "delete"), ("pods", "services", "nodes", "endpointslices"))
@@ -86,7 +86,7 @@ def test_every_sort_of_operation_turns_up_within_a_few_seeds() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_chosen_by_content_comes_first_in_its_batch(seed: int) -> None:
+def test_operations_on_slices_chosen_by_content_come_first_in_a_batch(seed: int) -> None:
     for batch in generate(seed, 300):
         chosen = [isinstance(operation.name, SliceOf) for operation in batch.operations]
         own = [operation.resource in ("endpoints", "endpointslices") for operation in batch.operations]
@@ -116,7 +116,7 @@ def freezes(operation: Operation) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_freezes_a_service_happens_at_rest_only(seed: int) -> None:
+def test_operations_that_freeze_a_service_happen_only_at_quiet_points(seed: int) -> None:
     batches = generate(seed, 600)
     assert any(freezes(operation) for operation in flat(batches))
     for batch in batches:

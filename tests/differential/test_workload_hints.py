@@ -18,18 +18,18 @@ def steps(seed: int, number: int) -> list[Step]:
     return [step for batch in generate(seed, number) for step in batch.steps]
 
 
-def test_a_seed_is_a_life_and_a_longer_one_begins_alike() -> None:
+def test_a_seed_determines_the_steps_and_a_longer_run_starts_alike() -> None:
     assert generate(7, 200) == generate(7, 200)
     assert steps(7, 400)[:200] == steps(7, 200)
     assert generate(8, 200) != generate(7, 200)
 
 
-def test_there_are_as_many_steps_as_were_asked_for() -> None:
+def test_the_number_of_steps_is_the_requested_one() -> None:
     for number in (1, 10, 75, 300):
         assert steps_in(generate(1, number)) == number
 
 
-def test_every_request_finds_what_it_is_about() -> None:
+def test_every_request_is_about_an_existing_object() -> None:
     for seed in range(5):
         there: set[tuple[str, str]] = set()
         for step in steps(seed, 300):
@@ -42,7 +42,7 @@ def test_every_request_finds_what_it_is_about() -> None:
                     there.remove(thing)
 
 
-def test_bursts_and_everything_else_come_in_a_life_of_300_steps() -> None:
+def test_every_kind_of_step_occurs_within_300_steps() -> None:
     for seed in (1, 2, 3):
         words = " | ".join(step.words for step in steps(seed, 300))
         for what in (
@@ -69,7 +69,7 @@ def test_a_namespace_never_holds_more_pods_than_allowed() -> None:
                     assert there["pods"] <= 100
 
 
-def test_both_annotations_agree_where_a_service_is_created() -> None:
+def test_new_services_have_consistent_topology_annotations() -> None:
     for seed in range(5):
         for step in steps(seed, 100):
             for operation in step.operations:
@@ -79,13 +79,13 @@ def test_both_annotations_agree_where_a_service_is_created() -> None:
                     assert DEPRECATED_MODE not in annotations or annotations[DEPRECATED_MODE]
 
 
-def test_a_run_has_one_verb_and_one_resource_and_the_order_is_kept() -> None:
+def test_a_run_of_operations_has_one_verb_and_the_order_is_kept() -> None:
     burst = max(steps(1, 300), key=lambda step: len(step.operations))
     runs = independent_runs(burst.operations)
     assert [operation for run in runs for operation in run] == list(burst.operations)
     assert [run[0].verb for run in runs] == ["create", "patch-status"]
 
 
-def test_a_batch_names_the_rules_by_which_upstream_may_overlook_it() -> None:
+def test_a_batch_lists_the_rules_under_which_upstream_may_miss_it() -> None:
     rules = {rule for batch in generate(1, 300) for rule in batch.rules}
     assert rules == {"S-31.4", "S-4", "S-5", "S-93"}

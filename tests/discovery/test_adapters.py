@@ -63,7 +63,7 @@ def test_the_vllm_adapter_drops_a_deleted_engine_and_asks_each_pod_once(
 
 
 @pytest.mark.slow
-async def test_the_file_follows_the_pods(tmp_path: Path) -> None:
+async def test_the_targets_file_follows_the_pods(tmp_path: Path) -> None:
     path = tmp_path / "targets.json"
     async with running_api_server() as server:
         await server.apply(POD % ("a", "llama"))
@@ -98,7 +98,7 @@ def test_targets_are_grouped_by_labels() -> None:
     ]
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "targets.json"

@@ -108,7 +108,7 @@ def test_callbacks_get_the_first_state_and_changes_and_may_fail(server: ThreadAp
     assert seen == [1, 2]
 
 
-def test_use_in_a_child_process_names_the_fork_and_the_child_can_open_its_own(
+def test_use_after_a_fork_is_an_error_and_the_child_can_open_its_own_view(
     server: ThreadApiServer,
 ) -> None:
     path = server.kubeconfig_path
@@ -146,7 +146,7 @@ def test_a_program_that_forgets_to_close_exits_cleanly(server: ThreadApiServer) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "10.0.0.1:8080\n", "")
 
 
-def test_errors_of_opening_are_those_of_the_asyncio_view(tmp_path: os.PathLike[str]) -> None:
+def test_opening_raises_the_same_errors_as_the_asyncio_view(tmp_path: os.PathLike[str]) -> None:
     missing = os.path.join(tmp_path, "missing")  # noqa: PTH118 - users pass paths as text
     with pytest.raises(ConfigError, match="missing"):
         ServiceView("default/web", cluster=missing).open()

@@ -48,7 +48,7 @@ def state(*endpoints: EndpointView) -> ServiceEndpoints:
     return ServiceEndpoints(NAME, "IPv4", endpoints)
 
 
-def test_the_picker_takes_the_least_used_and_never_a_terminating_one_beside_ready_ones() -> None:
+def test_the_picker_prefers_the_least_used_and_avoids_terminating_endpoints() -> None:
     picker = LeastUsed(random.Random(1))
     going = EndpointView(ip="10.0.0.3", port=80, ready=False, serving=True, terminating=True)
     picker.use(state(EndpointView(ip="10.0.0.1", port=80), EndpointView(ip="10.0.0.2", port=80), going))

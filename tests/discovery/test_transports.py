@@ -90,7 +90,7 @@ async def test_another_endpoint_is_tried_when_one_refuses_the_connection() -> No
     assert not picker._in_flight
 
 
-async def test_requests_in_flight_end_where_they_are_and_new_ones_avoid_what_left() -> None:
+async def test_requests_in_flight_finish_and_new_ones_avoid_removed_endpoints() -> None:
     pods, picker = Pods(), LeastUsed(random.Random(1))
     async with (
         pods.serving("127.0.3.3", "127.0.3.4"),
@@ -148,7 +148,7 @@ async def say(channels: EndpointChannels) -> str:
 
 
 @pytest.mark.slow
-async def test_grpc_calls_go_to_every_endpoint_and_leave_one_that_left_at_once() -> None:
+async def test_grpc_calls_reach_every_endpoint_and_avoid_a_removed_one_immediately() -> None:
     async with (
         grpc_servers("127.0.4.1", "127.0.4.2") as (port, handlers),
         EndpointChannels(LeastUsed(random.Random(1))) as channels,
@@ -171,7 +171,7 @@ async def test_grpc_calls_go_to_every_endpoint_and_leave_one_that_left_at_once()
 
 
 @pytest.mark.slow
-async def test_a_changed_set_of_endpoints_opens_no_channel_twice() -> None:
+async def test_a_changed_set_of_endpoints_reuses_open_channels() -> None:
     opened: list[str] = []
 
     def open_channel(address: str) -> grpc.aio.Channel:
@@ -189,7 +189,7 @@ async def test_a_changed_set_of_endpoints_opens_no_channel_twice() -> None:
 
 
 @pytest.mark.slow
-async def test_several_clusters_are_followed_together_and_each_by_its_own_client() -> None:
+async def test_several_clusters_are_watched_together_each_with_its_own_client() -> None:
     shown: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     def use(clusters: several_clusters.ByCluster) -> None:

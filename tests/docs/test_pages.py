@@ -54,7 +54,7 @@ def test_the_example_imports_from_one_package() -> None:
     assert set(re.findall(r"^(?:from|import) ([\w.]+)", PROGRAMS[0], flags=re.MULTILINE)) == {"aiokube"}
 
 
-def test_a_type_of_ones_own_is_read_and_applied_but_not_updated() -> None:
+def test_a_partial_user_defined_type_can_be_read_and_applied_but_not_updated() -> None:
     document = {"metadata": {"name": "a", "namespace": "b"}, "spec": {"schedule": "@daily", "keep": 3}}
     backup = BACKUPS.decode(msgspec.json.encode(document))
     assert backup.spec.schedule == "@daily"

@@ -53,17 +53,17 @@ def _is_module_or_name(base: Path, parts: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_every_path_and_module_that_a_page_names_exists(page: Path) -> None:
+def test_every_path_and_module_named_in_a_page_exists(page: Path) -> None:
     assert sorted({name for name in named(page.read_text()) if not exists(name)}) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_has_a_target(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text()) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_a_path_or_module_that_is_gone_is_noticed() -> None:
+def test_a_missing_path_or_module_is_reported() -> None:
     text = "`tests/unit`, `aiokube.runtime.graves`, `aiokube.clock.NoClock`, `docs/testing.md`, `aiokube.clock.Clock`"
     gone = [name for name in named(text) if not exists(name)]
     assert gone == ["tests/unit", "aiokube.runtime.graves", "aiokube.clock.NoClock"]

@@ -51,7 +51,7 @@ def test_a_broken_link_or_a_foreign_asset_is_a_problem(tmp_path: Path, html: str
     assert list(script["problems"](tmp_path, {page: script["Page"](page)})) == [problem]
 
 
-def test_links_that_have_their_target_are_no_problem(tmp_path: Path) -> None:
+def test_valid_links_are_no_problem(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "scripts/check_site.py"))
     page = tmp_path / "index.html"
     page.write_text('<p id="here"><a href="#here"></a><a href="https://example.com/"></a></p>')

@@ -67,7 +67,7 @@ def test_every_cited_rule_is_defined() -> None:
     assert undefined == {}
 
 
-def test_every_rule_has_a_test_or_a_reason_why_it_has_none() -> None:
+def test_every_rule_has_a_test_or_a_reason_for_having_none() -> None:
     defined = set(_defined())
     tested = {_rule_of(rule, defined) for rule in _tested_citations()}
 

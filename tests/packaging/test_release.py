@@ -34,7 +34,7 @@ VULNERABLE = {
         ([CLEAN, SKIPPED], True, 1, "1 dependencies audited, 0 advisories"),
     ],
 )
-def test_an_audit_that_audited_nothing_says_so_and_fails_a_release(
+def test_an_empty_dependency_audit_is_reported_and_fails_a_release(
     dependencies: list[dict[str, Any]], is_required: bool, code: int, line: str
 ) -> None:
     found, lines = verdict(dependencies, is_required=is_required)

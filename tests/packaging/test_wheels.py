@@ -152,7 +152,7 @@ def first_block(package: str, language: str) -> str:
     return found[1]
 
 
-def test_the_three_wheels_have_one_version_and_require_each_other_in_it(wheels: dict[str, Path]) -> None:
+def test_the_three_wheels_have_one_version_and_pin_each_other(wheels: dict[str, Path]) -> None:
     found = {package: metadata_of(wheel) for package, wheel in wheels.items()}
     assert set(found) == set(PACKAGES)
     (version,) = {message["Version"] for message in found.values()}
@@ -190,7 +190,7 @@ def test_every_module_imports_with_the_declared_dependencies_alone(
     assert int(modules) > 20
 
 
-def test_aiokube_installs_nothing_of_weight_beside_its_three_dependencies(
+def test_aiokube_installs_no_heavy_package_besides_its_three_dependencies(
     environments: dict[str, Environment],
 ) -> None:
     assert environments["aiokube"].distributions - {
@@ -219,7 +219,7 @@ def test_the_first_example_of_endpointd_runs_without_tinykube(environments: dict
         assert environments["endpointd"].output(*shlex.split(command)).startswith("Usage: endpointd")
 
 
-def test_endpointd_runs_and_asks_without_tinykube(environments: dict[str, Environment]) -> None:
+def test_endpointd_run_and_query_commands_work_without_tinykube(environments: dict[str, Environment]) -> None:
     endpointd = environments["endpointd"]
     done = endpointd.run("endpointd", "run", "--kubeconfig=/nowhere")
     assert (done.returncode, done.stderr) == (
@@ -232,7 +232,7 @@ def test_endpointd_runs_and_asks_without_tinykube(environments: dict[str, Enviro
 
 
 @pytest.mark.parametrize("command", ["up", "serve", "plan -f pods.yaml"])
-def test_a_command_that_needs_tinykube_says_in_one_line_what_to_install(
+def test_a_command_that_needs_tinykube_names_the_missing_package_in_one_line(
     command: str, environments: dict[str, Environment], tmp_path: Path
 ) -> None:
     (tmp_path / "pods.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
@@ -242,7 +242,7 @@ def test_a_command_that_needs_tinykube_says_in_one_line_what_to_install(
     assert (done.returncode, done.stdout, done.stderr.removeprefix("Error: ")) == (2, "", expected)
 
 
-def test_run_imports_no_tinykube_even_where_it_is_installed() -> None:
+def test_run_does_not_import_an_installed_tinykube() -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN_IMPORTS], capture_output=True, text=True, check=True, timeout=60
     )

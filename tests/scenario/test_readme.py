@@ -87,7 +87,7 @@ def test_there_are_examples() -> None:
     ]
 
 
-def test_the_table_has_the_rows_that_the_readme_shows(shop: Shop) -> None:
+def test_the_table_has_the_rows_of_the_readme(shop: Shop) -> None:
     (table,) = (block for block in blocks() if block.startswith("NAMESPACE"))
     printed = alike(shop.table)
     assert [line for line in alike(table) if line not in printed] == []
@@ -98,7 +98,7 @@ def test_a_command_prints_the_output_of_the_page(shop: Shop, command: str, outpu
     assert " ".join(alike(shop.run(command))).startswith(" ".join(alike(output)))
 
 
-def test_the_install_commands_name_what_there_is() -> None:
+def test_the_install_commands_name_existing_packages() -> None:
     text = (ROOT / "README.md").read_text()
     project = tomllib.loads((ROOT / "endpointd" / "pyproject.toml").read_text())["project"]
     assert (ROOT / "deploy" / "Containerfile").exists()

@@ -42,7 +42,7 @@ def up(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.Co
     return run(folder, "up", "--once", "--speed=200", "--timeout=40s", *arguments, stdin=stdin)
 
 
-def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> None:
+def test_the_example_shop_becomes_ready_and_is_printed(tmp_path: Path) -> None:
     done = up(tmp_path, "-f", str(SHOP), "-o", "json")
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
@@ -71,7 +71,7 @@ def test_the_example_shop_comes_up_settles_and_is_printed(tmp_path: Path) -> Non
     assert rows["mail"]["slices"] == []
 
 
-def test_the_table_is_for_people(tmp_path: Path) -> None:
+def test_the_default_output_is_a_table(tmp_path: Path) -> None:
     done = up(tmp_path, "-f", str(SHOP / "cache.yaml"), "-f", str(SHOP / "00-namespace.yaml"))
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
@@ -136,21 +136,21 @@ metadata: {name: app}
 """
 
 
-def test_a_real_application_is_taken_with_kinds_that_nothing_here_acts_on(tmp_path: Path) -> None:
+def test_a_real_application_is_accepted_with_kinds_that_no_controller_handles(tmp_path: Path) -> None:
     done = up(tmp_path, "-f", "-", stdin=APPLICATION)
     assert done.returncode == 0, done.stderr
     assert "6 objects created" in done.stderr
     assert "no controller here acts on: 1 Job, 1 Ingress, 1 Role" in done.stderr
 
 
-def test_the_manifests_of_this_project_are_taken(tmp_path: Path) -> None:
+def test_the_manifests_of_this_project_are_accepted(tmp_path: Path) -> None:
     done = up(tmp_path, "-f", str(SHOP.parents[1] / "deploy" / "manifests"), "-o", "json")
     assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)["services"]}
     assert rows["endpointd"]["ready"] == 2
 
 
-def test_kinds_that_the_server_does_not_know_are_left_out_on_request(tmp_path: Path) -> None:
+def test_unknown_kinds_are_skipped_on_request(tmp_path: Path) -> None:
     text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: app}\n---\n"
     text += (
         "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: m, namespace: app}\n"
@@ -163,7 +163,7 @@ def test_kinds_that_the_server_does_not_know_are_left_out_on_request(tmp_path: P
     assert "skipped: ServiceMonitor m (stdin:5)" in done.stderr
 
 
-def test_nobody_runs_pods_where_nothing_is_simulated(tmp_path: Path) -> None:
+def test_without_simulation_pods_keep_the_status_of_their_manifests(tmp_path: Path) -> None:
     manifests = ("-f", str(SHOP / "00-namespace.yaml"), "-f", str(SHOP / "warehouse.yaml"))
     done = up(tmp_path, "--no-simulate", *manifests, "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -171,7 +171,7 @@ def test_nobody_runs_pods_where_nothing_is_simulated(tmp_path: Path) -> None:
     assert (rows["warehouse"]["ready"], rows["warehouse"]["notReady"]) == (2, 1)
 
 
-def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> None:
+def test_without_controllers_no_slices_are_written(tmp_path: Path) -> None:
     manifests = ("-f", str(SHOP / "00-namespace.yaml"), "-f", str(SHOP / "cache.yaml"))
     done = up(tmp_path, "--no-controllers", *manifests, "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -216,7 +216,7 @@ def test_without_controllers_endpoints_are_left_to_others(tmp_path: Path) -> Non
         (["serve", "--kubeconfig-out", "x.yaml/kubeconfig"], "a", ["x.yaml"]),
     ],
 )
-def test_what_cannot_be_is_told_in_clear_lines_with_exit_code_2(
+def test_invalid_input_exits_with_2_and_clear_messages(
     arguments: list[str], manifest: str, lines: list[str], tmp_path: Path
 ) -> None:
     if manifest:
@@ -227,7 +227,7 @@ def test_what_cannot_be_is_told_in_clear_lines_with_exit_code_2(
         assert line in done.stderr
 
 
-def test_what_does_not_settle_is_named_with_exit_code_1(tmp_path: Path) -> None:
+def test_services_that_do_not_become_ready_are_named_with_exit_code_1(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: never}\n"
         "spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, "
@@ -274,7 +274,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         process.kill()
 
 
-def test_a_terminal_gets_a_screen_that_says_how_to_quit_and_is_left_by_q(tmp_path: Path) -> None:
+def test_a_terminal_shows_a_screen_that_explains_and_accepts_q_to_quit(tmp_path: Path) -> None:
     terminal, other_end = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     arguments = [
@@ -307,34 +307,38 @@ def test_a_terminal_gets_a_screen_that_says_how_to_quit_and_is_left_by_q(tmp_pat
     assert b"export KUBECONFIG=" in seen
 
 
-def test_nobody_gets_in_without_the_token(server: Server) -> None:
+def test_requests_without_the_token_are_rejected(server: Server) -> None:
     code, body = server.get("/api/v1/namespaces")
     assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
     assert server.get("/api/v1/namespaces", "wrong")[0] == 401
     assert server.get("/api/v1/namespaces", server.token)[0] == 200
 
 
-def test_the_data_directory_is_for_its_owner_alone(server: Server, tmp_path: Path) -> None:
+def test_the_data_directory_is_accessible_only_to_its_owner(server: Server, tmp_path: Path) -> None:
     for folder, _, files in os.walk(tmp_path / "data"):
         assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
         for name in files:
             assert stat.S_IMODE((Path(folder) / name).stat().st_mode) == 0o600, name
 
 
-def test_a_second_server_of_the_same_data_is_refused_by_name(server: Server, tmp_path: Path) -> None:
+def test_a_second_server_on_the_same_data_directory_is_rejected_with_the_pid_of_the_first(
+    server: Server, tmp_path: Path
+) -> None:
     done = run(tmp_path, "serve", f"--data-dir={tmp_path / 'data'}", "--kubeconfig-out=other")
     assert (done.returncode, str(server.process.pid) in done.stderr) == (2, True), done.stderr
     assert "--data-dir" in done.stderr
 
 
-def test_a_signal_ends_it_in_order_and_removes_its_kubeconfig(server: Server, tmp_path: Path) -> None:
+def test_a_signal_shuts_the_server_down_cleanly_and_removes_its_kubeconfig(
+    server: Server, tmp_path: Path
+) -> None:
     assert stat.S_IMODE((tmp_path / "kubeconfig").stat().st_mode) == 0o600
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=20) == 0
     assert not list(tmp_path.glob("*kubeconfig*"))
 
 
-def test_a_port_in_use_is_refused_with_the_flag_to_change(server: Server, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_the_flag_to_change(server: Server, tmp_path: Path) -> None:
     port = server.url.rpartition(":")[2]
     done = run(tmp_path, "serve", f"--port={port}")
     assert done.returncode == 2
@@ -342,7 +346,7 @@ def test_a_port_in_use_is_refused_with_the_flag_to_change(server: Server, tmp_pa
     assert not (tmp_path / ".endpointd").exists()
 
 
-def test_a_kubeconfig_in_use_is_refused_and_kept(server: Server, tmp_path: Path) -> None:
+def test_a_kubeconfig_in_use_is_rejected_and_kept(server: Server, tmp_path: Path) -> None:
     before = (tmp_path / "kubeconfig").read_text()
     done = run(tmp_path, "serve", "--kubeconfig-out=kubeconfig")
     assert (done.returncode, "--kubeconfig-out" in done.stderr) == (2, True), done.stderr

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutations_old_text_stands_in_its_file_once_and_the_new_text_parses(mutation: Mutation) -> None:
+def test_the_old_text_of_a_mutation_occurs_once_and_the_new_text_parses(mutation: Mutation) -> None:
     source = (ROOT / mutation.file).read_text()
     assert source.count(mutation.old) == 1
     ast.parse(source.replace(mutation.old, mutation.new))

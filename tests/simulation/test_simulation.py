@@ -51,19 +51,19 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
     assert len(traces) == 1
 
 
-def test_a_recorded_order_of_callbacks_replays_the_same_simulation() -> None:
+def test_a_recorded_callback_order_replays_the_same_simulation() -> None:
     script = msgspec.structs.replace(make_script(7), disorder=1.0)
     first = simulate(script)
     assert first.choices
     assert simulate(script, first.choices).digest == first.digest
 
 
-def test_a_script_is_the_same_every_time_and_seeds_differ() -> None:
+def test_scripts_are_deterministic_and_differ_by_seed() -> None:
     assert make_script(5) == make_script(5)
     assert len({make_script(seed).events for seed in range(20)}) == 20
 
 
-def test_a_failure_is_shrunk_to_a_short_story(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_shrunk_to_a_short_script(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that publishes nothing violates liveness; a service and its pod are enough to show it."""
     from endpointd.controllers.endpointslice import apply
 
@@ -80,7 +80,7 @@ def test_a_failure_is_shrunk_to_a_short_story(monkeypatch: pytest.MonkeyPatch) -
     assert "services" in shrunk.text()
 
 
-def test_a_crash_a_late_event_or_a_stale_server_at_any_place_changes_nothing_in_the_end() -> None:
+def test_crashes_late_events_and_stale_reads_at_any_point_do_not_change_the_final_state() -> None:
     """Every ninth place; ``python -m tests.simulation.sieve`` disturbs the scenario at all of them."""
     table = run_sieve(step=9)
     assert len(table) == 4

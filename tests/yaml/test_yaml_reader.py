@@ -31,20 +31,20 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("text", "value"), VALUES.items(), ids=VALUES)
-def test_a_value_is_what_kubectl_takes_it_for(text: str, value: Any) -> None:
+def test_values_are_read_as_by_kubectl(text: str, value: Any) -> None:
     found = read_document(f"a: {text}\n").value["a"]
     assert found == value
     assert isinstance(found, bool) is isinstance(value, bool)
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_kubectl_cannot_read_is_refused_in_one_line_with_its_place(text: str) -> None:
+def test_values_that_kubectl_rejects_are_rejected_in_one_line_with_their_position(text: str) -> None:
     with pytest.raises(YamlError, match=r"^line \d: [^\n]+$"):
         read_document(f"\na: {text}\n")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_no_loader_dies_of_a_hostile_file(text: str, tmp_path: Path) -> None:
+def test_no_loader_crashes_on_a_malicious_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text)
     words = "exceeded max depth|excessive aliasing"
@@ -69,20 +69,20 @@ def test_depth_counts_through_aliases() -> None:
         read_document(f"{deep}\nb: [[[[*a]]]]", limits)
 
 
-def test_size_and_number_of_values_are_bounded() -> None:
+def test_document_size_and_number_of_values_are_limited() -> None:
     with pytest.raises(YamlError, match="this is larger than 10 bytes"):
         read_document("a: 12345678", Limits(max_bytes=10))
     with pytest.raises(YamlError, match="there are more than 10 values"):
         read_document("[1,2,3,4,5,6,7,8,9,10]", Limits(max_written_values=10))
 
 
-def test_what_aliases_stand_for_is_not_shared() -> None:
+def test_each_alias_gets_its_own_copy() -> None:
     value = read_document("x: &x {a: [1]}\nz: *x").value
     value["x"]["a"].append(2)
     assert value["z"] == {"a": [1]}
 
 
-def test_documents_know_their_lines_duplicates_and_keys() -> None:
+def test_documents_record_lines_duplicates_and_keys() -> None:
     first, second = read_documents("a: 1\nb:\n  c: 2\n  c: 3\n---\nd: 4\n")
     assert (first.value, first.duplicates, first.key_lines) == (
         {"a": 1, "b": {"c": 3}},
@@ -92,6 +92,6 @@ def test_documents_know_their_lines_duplicates_and_keys() -> None:
     assert (second.line, second.value) == (6, {"d": 4})
 
 
-def test_a_stream_without_documents_has_the_value_none() -> None:
+def test_an_empty_stream_has_the_value_none() -> None:
     assert read_document("# nothing\n").value is None
     assert list(read_documents("")) == []

@@ -59,7 +59,7 @@ def a_slice(name: str = "a", count: int = 1) -> EndpointSlice:
 # ------------------------------------------------------------------------------------------------- writing
 
 
-async def test_bodies_need_neither_kind_nor_api_version(client: Client, namespace: str) -> None:
+async def test_request_bodies_need_neither_kind_nor_api_version(client: Client, namespace: str) -> None:
     stored = await client.create(ENDPOINTS, endpoints(), namespace=namespace)
     assert (stored.kind, stored.api_version) == ("Endpoints", "v1")
     bare = msgspec.structs.replace(a_slice(), kind=None, api_version=None)
@@ -74,7 +74,7 @@ async def test_bodies_need_neither_kind_nor_api_version(client: Client, namespac
     await client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=json.dumps(event).encode())
 
 
-async def test_an_update_needs_the_newest_version_and_a_create_a_free_name(
+async def test_a_stale_update_and_a_create_of_an_existing_name_conflict(
     client: Client, namespace: str
 ) -> None:
     first = await client.create(ENDPOINTS, endpoints(), namespace=namespace)
@@ -89,7 +89,7 @@ async def test_an_update_needs_the_newest_version_and_a_create_a_free_name(
         await client.create(ENDPOINTS, endpoints(), namespace=namespace)
 
 
-async def test_a_rule_that_is_broken_is_told_with_its_field(client: Client, namespace: str) -> None:
+async def test_a_validation_error_names_the_field(client: Client, namespace: str) -> None:
     with pytest.raises(InvalidError) as raised:
         await client.create(ENDPOINTS, endpoints(ip="127.0.0.1"), namespace=namespace)
     details = raised.value.status.details
@@ -100,7 +100,9 @@ async def test_a_rule_that_is_broken_is_told_with_its_field(client: Client, name
         await client.request("POST", f"/api/v1/namespaces/{namespace}/endpoints", body=b"{")
 
 
-async def test_an_object_that_is_too_large_is_refused_as_such(client: Client, namespace: str) -> None:
+async def test_an_object_above_the_size_limit_is_rejected_with_a_specific_error(
+    client: Client, namespace: str
+) -> None:
     huge = Endpoints(metadata=ObjectMeta(name="huge", annotations={"a": "x" * (4 * 1024 * 1024)}))
     with pytest.raises(ApiError) as raised:
         await client.create(ENDPOINTS, huge, namespace=namespace)
@@ -108,7 +110,7 @@ async def test_an_object_that_is_too_large_is_refused_as_such(client: Client, na
     assert not raised.value.retryable
 
 
-async def test_a_delete_holds_its_preconditions(client: Client, namespace: str) -> None:
+async def test_a_delete_honours_its_preconditions(client: Client, namespace: str) -> None:
     stored = (await client.create(ENDPOINTS, endpoints(), namespace=namespace)).metadata
     with pytest.raises(ConflictError, match="UID"):
         await client.delete(ENDPOINTS, stored.key, uid="another")
@@ -121,7 +123,7 @@ async def test_a_delete_holds_its_preconditions(client: Client, namespace: str) 
         await client.get(ENDPOINTS, stored.key)
 
 
-async def test_each_kind_of_patch_is_taken(client: Client, namespace: str) -> None:
+async def test_each_patch_type_is_accepted(client: Client, namespace: str) -> None:
     key = (await client.create(ENDPOINTS, endpoints(), namespace=namespace)).metadata.key
     merged = await client.patch(ENDPOINTS, key, b'{"metadata":{"labels":{"m":"1"}}}', patch_type=MERGE_PATCH)
     json_patch = b'[{"op":"add","path":"/metadata/labels/j","value":"2"}]'
@@ -135,7 +137,9 @@ async def test_each_kind_of_patch_is_taken(client: Client, namespace: str) -> No
     assert applied.metadata.labels == {"m": "1", "j": "2", "s": "3"}
 
 
-async def test_apply_keeps_what_others_set_and_names_conflicts(client: Client, namespace: str) -> None:
+async def test_apply_keeps_fields_of_other_managers_and_names_conflicts(
+    client: Client, namespace: str
+) -> None:
     key = ObjectKey(namespace, "welcome")
 
     def text(value: str) -> ConfigMap:
@@ -152,7 +156,7 @@ async def test_apply_keeps_what_others_set_and_names_conflicts(client: Client, n
     assert (taken.data, taken.binary_data) == ({"text": "no"}, {"logo": b"h"})
 
 
-async def test_a_resource_that_is_not_there_and_a_verb_it_does_not_know_are_told_apart(
+async def test_an_unknown_resource_and_an_unsupported_verb_are_distinguished(
     client: Client,
 ) -> None:
     with pytest.raises(NotFoundError):
@@ -166,7 +170,7 @@ async def test_a_resource_that_is_not_there_and_a_verb_it_does_not_know_are_told
 # ------------------------------------------------------------------------------------------------- reading
 
 
-async def test_a_list_comes_in_pages_of_one_version(client: Client, namespace: str) -> None:
+async def test_all_pages_of_a_list_have_one_version(client: Client, namespace: str) -> None:
     for number in range(5):
         await client.create(ENDPOINTS, endpoints(f"e{number}"), namespace=namespace)
     pages = [await client.list_page(ENDPOINTS, namespace=namespace, limit=2)]
@@ -182,14 +186,14 @@ async def test_a_list_comes_in_pages_of_one_version(client: Client, namespace: s
     assert len({page.resource_version for page in pages}) == 1
 
 
-async def test_a_list_that_is_gzipped_on_its_way_is_whole(client: Client, namespace: str) -> None:
+async def test_a_gzipped_list_is_decoded_completely(client: Client, namespace: str) -> None:
     for number in range(8):
         await client.create(ENDPOINT_SLICES, a_slice(f"s{number}", 900), namespace=namespace)
     page = await client.list_page(ENDPOINT_SLICES, namespace=namespace)
     assert [len(item.endpoints or ()) for item in page.items] == [900] * 8
 
 
-async def test_selectors_narrow_a_list(client: Client, namespace: str) -> None:
+async def test_selectors_filter_a_list(client: Client, namespace: str) -> None:
     labelled = msgspec.structs.replace(endpoints("a"), metadata=ObjectMeta(name="a", labels={"x": "y"}))
     await client.create(ENDPOINTS, labelled, namespace=namespace)
     await client.create(ENDPOINTS, endpoints("b"), namespace=namespace)
@@ -204,7 +208,7 @@ async def test_selectors_narrow_a_list(client: Client, namespace: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_version_ahead_of_the_server_is_told_as_such(client: Client) -> None:
+async def test_a_version_ahead_of_the_server_raises_too_large_resource_version(client: Client) -> None:
     with pytest.raises(ServerTimeoutError, match="Too large resource version") as raised:
         await client.list_page(SERVICES, resource_version="99999999", resource_version_match="NotOlderThan")
     assert raised.value.is_too_large_resource_version
@@ -215,7 +219,7 @@ async def test_a_version_ahead_of_the_server_is_told_as_such(client: Client) -> 
 
 
 @pytest.mark.usefixtures("watch_list")
-async def test_a_watch_begins_with_the_state_and_goes_on_with_every_change_in_order(
+async def test_a_watch_starts_with_the_state_and_continues_with_every_change_in_order(
     client: Client, namespace: str
 ) -> None:
     await client.create(ENDPOINTS, endpoints("a"), namespace=namespace)
@@ -240,7 +244,7 @@ async def test_a_watch_begins_with_the_state_and_goes_on_with_every_change_in_or
     assert versions == sorted(versions)
 
 
-async def test_a_watch_ends_by_itself_when_its_time_is_over(client: Client) -> None:
+async def test_a_watch_ends_normally_at_its_timeout(client: Client) -> None:
     async with client.watch(PODS, timeout_seconds=1) as batches:
         async with asyncio.timeout(30):
             assert [
@@ -249,7 +253,7 @@ async def test_a_watch_ends_by_itself_when_its_time_is_over(client: Client) -> N
 
 
 @pytest.mark.usefixtures("watch_list")
-async def test_a_source_reads_the_same(client: Client, namespace: str) -> None:
+async def test_a_source_lists_and_watches_the_same_objects(client: Client, namespace: str) -> None:
     await client.create(ENDPOINTS, endpoints("a"), namespace=namespace)
     source = client.source(ENDPOINTS, namespace=namespace)
     page = await source.list_page(resource_version="0")
@@ -272,7 +276,7 @@ async def whoami(config: ClusterConfig) -> str:
     return str(json.loads(answer)["status"]["userInfo"]["username"])
 
 
-async def test_a_kubeconfig_with_a_client_certificate_lets_in(control_plane: ControlPlane) -> None:
+async def test_a_kubeconfig_with_a_client_certificate_authenticates(control_plane: ControlPlane) -> None:
     config = load_config(control_plane.kubeconfig_for("jane"), clock=CLOCK, environ={})
     assert await whoami(config) == "jane"
     async with Client.from_config(config, clock=CLOCK) as client:
@@ -280,7 +284,7 @@ async def test_a_kubeconfig_with_a_client_certificate_lets_in(control_plane: Con
             await client.list_page(PODS)
 
 
-async def test_a_token_that_is_wrong_is_not_let_in(control_plane: ControlPlane) -> None:
+async def test_a_wrong_token_is_rejected(control_plane: ControlPlane) -> None:
     tls = TlsConfig(ca_data=control_plane.certificate_authority)
     wrong = ClusterConfig(control_plane.url, tls, StaticCredentials(Credential(bearer("wrong"))))
     async with Client.from_config(wrong, clock=CLOCK) as client:
@@ -288,14 +292,14 @@ async def test_a_token_that_is_wrong_is_not_let_in(control_plane: ControlPlane) 
             await client.list_page(PODS)
 
 
-async def test_impersonation_is_understood(control_plane: ControlPlane) -> None:
+async def test_impersonation_takes_effect(control_plane: ControlPlane) -> None:
     admin = control_plane.client_config()
     who = Impersonation("joe", "u-1", ("g",), {"example.com/a": ("b",)})
     config = ClusterConfig(admin.server, admin.tls, admin.credentials, who)
     assert await whoami(config) == "joe"
 
 
-async def test_a_service_account_lets_in_as_in_a_pod(
+async def test_an_in_cluster_service_account_authenticates(
     control_plane: ControlPlane, client: Client, tmp_path: Path
 ) -> None:
     accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
@@ -314,7 +318,7 @@ def write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-async def test_a_plugin_that_gives_a_client_certificate_lets_in(
+async def test_a_client_certificate_from_an_exec_plugin_authenticates(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     pair = control_plane.client_certificate("plug")
@@ -346,7 +350,7 @@ async def test_a_plugin_that_gives_a_client_certificate_lets_in(
     assert await whoami(load_config(tmp_path / "config", clock=CLOCK, environ=dict(os.environ))) == "plug"
 
 
-async def test_another_authority_is_not_trusted(control_plane: ControlPlane) -> None:
+async def test_a_server_certificate_of_another_authority_is_not_trusted(control_plane: ControlPlane) -> None:
     async with Client.from_config(ClusterConfig(control_plane.url), clock=CLOCK) as client:
         with pytest.raises(TlsError, match="not trusted"):
             await client.list_page(PODS)
@@ -356,7 +360,7 @@ async def test_another_authority_is_not_trusted(control_plane: ControlPlane) -> 
 
 
 @pytest.mark.slow
-async def test_a_client_outlives_the_server_and_too_old_a_watch_is_told(
+async def test_a_client_survives_a_server_restart_and_reports_an_expired_watch_version(
     control_plane: ControlPlane, client: Client, namespace: str
 ) -> None:
     first = (await client.create(ENDPOINTS, endpoints("a"), namespace=namespace)).metadata

@@ -46,7 +46,7 @@ def version(item: EndpointSlice) -> int:
     return version_number(item.metadata.resource_version)
 
 
-async def test_pages_are_in_order_of_one_version_and_miss_nothing(upstream: Upstream) -> None:
+async def test_pages_are_ordered_complete_and_of_one_version(upstream: Upstream) -> None:
     for name in ("c", "a", "b"):
         await upstream.create(name)
     first = await upstream.source.list_page(limit=2)
@@ -57,7 +57,7 @@ async def test_pages_are_in_order_of_one_version_and_miss_nothing(upstream: Upst
     assert (first.remaining_item_count, second.continue_token) == (1, "")
 
 
-async def test_a_watch_tells_what_came_after_its_version_in_order(upstream: Upstream) -> None:
+async def test_a_watch_reports_changes_after_its_version_in_order(upstream: Upstream) -> None:
     await upstream.create("before")
     start = (await upstream.source.list_page()).resource_version
     created = await upstream.create("a")
@@ -72,7 +72,7 @@ async def test_a_watch_tells_what_came_after_its_version_in_order(upstream: Upst
     assert len({item.metadata.uid for item in items}) == 1
 
 
-async def test_an_answer_to_a_write_has_the_version_that_the_watch_tells(upstream: Upstream) -> None:
+async def test_the_response_to_a_write_equals_the_watch_event(upstream: Upstream) -> None:
     start = (await upstream.source.list_page()).resource_version
     created = await upstream.create("a")
     async with upstream.source.watch(resource_version=start, timeout_seconds=30) as watch:
@@ -81,7 +81,7 @@ async def test_an_answer_to_a_write_has_the_version_that_the_watch_tells(upstrea
     assert event.item == created
 
 
-async def test_initial_events_are_the_state_and_end_with_a_bookmark_even_where_there_is_none(
+async def test_initial_events_are_the_state_and_end_with_a_bookmark_even_if_empty(
     upstream: Upstream,
 ) -> None:
     if not upstream.has_watch_list:
@@ -104,7 +104,7 @@ async def test_initial_events_are_the_state_and_end_with_a_bookmark_even_where_t
         assert word(after) == "ADDED c"
 
 
-async def test_what_finalizers_hold_terminates_first_and_is_deleted_then(upstream: Upstream) -> None:
+async def test_an_object_with_finalizers_terminates_before_it_is_deleted(upstream: Upstream) -> None:
     held = await upstream.create("held", finalizers=("example.com/hold",))
     async with upstream.source.watch(
         resource_version=held.metadata.resource_version, timeout_seconds=30
@@ -121,7 +121,7 @@ async def test_what_finalizers_hold_terminates_first_and_is_deleted_then(upstrea
         assert version(gone.item) > version(terminating.item)
 
 
-async def test_a_version_the_server_has_not_reached_is_too_large_for_a_list(upstream: Upstream) -> None:
+async def test_a_list_at_a_future_version_fails_with_too_large_resource_version(upstream: Upstream) -> None:
     await upstream.create("a")
     with pytest.raises(ServerTimeoutError) as caught:
         await upstream.source.list_page(
@@ -130,7 +130,7 @@ async def test_a_version_the_server_has_not_reached_is_too_large_for_a_list(upst
     assert classify(caught.value).kind is FaultKind.TOO_LARGE
 
 
-async def test_a_watch_from_a_version_the_server_has_not_reached_is_silent_until_its_time(
+async def test_a_watch_from_a_future_version_is_silent_until_its_timeout(
     upstream: Upstream,
 ) -> None:
     async with upstream.source.watch(resource_version="99999999", timeout_seconds=1) as watch:
@@ -138,7 +138,7 @@ async def test_a_watch_from_a_version_the_server_has_not_reached_is_silent_until
         assert await read(watch, 1) == []
 
 
-async def test_a_version_that_is_no_longer_kept_is_an_error_inside_the_watch(upstream: Upstream) -> None:
+async def test_a_compacted_version_is_an_error_event_within_the_watch(upstream: Upstream) -> None:
     await upstream.create("a")
     async with upstream.source.watch(resource_version=await upstream.age(), timeout_seconds=30) as watch:
         [error] = await read(watch, 1)
@@ -155,7 +155,7 @@ async def test_a_version_that_is_no_longer_kept_is_an_error_inside_the_watch(ups
     ],
     ids=["watch-list", "list", "short watches"],
 )
-async def test_a_reflector_keeps_up_with_writes_and_knows_our_own_at_once(
+async def test_a_reflector_follows_writes_and_knows_own_writes_immediately(
     upstream: Upstream, settings: ReflectorSettings
 ) -> None:
     for number in range(5):
