@@ -86,7 +86,7 @@ async def running(reflector: Reflector[EndpointSlice]) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("initial", ["watch-list", "list"])
-async def test_a_reflector_fills_its_store_and_keeps_it_like_the_server(initial: str) -> None:
+async def test_a_reflector_fills_its_store_and_keeps_it_in_sync_with_the_server(initial: str) -> None:
     async with a_cluster() as (_, client):
         for name in ("a", "b"):
             await client.create(ENDPOINT_SLICES, slice_of(name, "10.0.0.1"), namespace="default")
@@ -108,7 +108,7 @@ async def test_a_reflector_fills_its_store_and_keeps_it_like_the_server(initial:
             assert statistics.errors == 0
 
 
-async def test_a_restarted_server_is_resumed_without_a_gap(tmp_path: Path) -> None:
+async def test_a_watch_resumes_without_a_gap_after_a_server_restart(tmp_path: Path) -> None:
     store: Store[EndpointSlice] = Store("slices")
     async with a_cluster(tmp_path / "data") as (server, client):
         port = server.port
@@ -125,7 +125,7 @@ async def test_a_restarted_server_is_resumed_without_a_gap(tmp_path: Path) -> No
         assert int(created.metadata.resource_version) > int(version)
 
 
-async def test_pages_and_their_end() -> None:
+async def test_pages_are_complete_and_of_one_version() -> None:
     async with a_cluster() as (_, client):
         for name in "abc":
             await client.create(ENDPOINT_SLICES, slice_of(name), namespace="default")
@@ -149,7 +149,7 @@ async def test_a_watch_from_a_compacted_version_is_an_error_event_of_410() -> No
             assert (event.status.code, event.status.reason) == (410, "Expired")
 
 
-async def test_the_errors_are_those_that_a_client_tells_apart() -> None:
+async def test_errors_map_to_distinct_client_exceptions() -> None:
     async with a_cluster() as (_, client):
         created = await client.create(ENDPOINT_SLICES, slice_of("a"), namespace="default")
         with pytest.raises(NotFoundError):

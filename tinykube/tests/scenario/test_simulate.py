@@ -64,7 +64,7 @@ class Limits:
     [(1, 0, 7, 6), (0, 1, 6, 5), ("50%", "50%", 9, 3), ("100%", 0, 12, 6), (0, "100%", 6, 0)],
 )
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_rolling_update_keeps_its_limits_however_slow_and_disordered_the_server_is(
+def test_a_rolling_update_keeps_its_limits_with_slow_and_reordered_responses(
     surge: Any, unavailable: Any, most: int, fewest: int, seed: int
 ) -> None:
     async def scenario() -> None:
@@ -93,9 +93,7 @@ def test_a_rolling_update_keeps_its_limits_however_slow_and_disordered_the_serve
 
 
 @in_virtual_time
-async def test_a_rollout_that_cannot_go_on_is_told_after_its_deadline_and_undone_by_the_old_template() -> (
-    None
-):
+async def test_a_stalled_rollout_is_reported_after_its_deadline_and_undone_by_the_old_template() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=2, progressDeadlineSeconds=60))
         await asyncio.sleep(20)
@@ -129,7 +127,7 @@ async def test_a_paused_deployment_keeps_its_template_and_still_scales() -> None
 
 
 @in_virtual_time
-async def test_old_replica_sets_are_kept_as_far_as_the_history_goes() -> None:
+async def test_old_replica_sets_are_kept_up_to_the_revision_history_limit() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=1, revisionHistoryLimit=1))
         for number in range(2, 6):
@@ -141,7 +139,7 @@ async def test_old_replica_sets_are_kept_as_far_as_the_history_goes() -> None:
         assert sorted(revisions) == ["4", "5"]
 
 
-def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None:
+def test_the_history_is_determined_by_the_seed() -> None:
     async def history(seed: int) -> list[tuple[float, str, str, str]]:
         settings = SimulateSettings(nodes=4, seed=seed, crash_rate=60.0, startup_seconds=1.0)
         async with simulated(settings) as world:
@@ -193,7 +191,7 @@ async def test_a_deleted_pod_stays_ready_until_its_containers_end_and_then_goes(
 
 
 @in_virtual_time
-async def test_with_the_setting_a_deleted_pod_is_immediately_not_ready() -> None:
+async def test_a_setting_makes_deleted_pods_unready_immediately() -> None:
     settings = SimulateSettings(nodes=1, ready_while_terminating=False, stop_seconds=10.0)
     async with simulated(settings) as world:
         world.api.make(lone_pod())
@@ -205,7 +203,7 @@ async def test_with_the_setting_a_deleted_pod_is_immediately_not_ready() -> None
 
 
 @in_virtual_time
-async def test_a_person_makes_a_pod_unready_ready_and_crash() -> None:
+async def test_annotations_make_a_pod_unready_ready_or_crash() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod(annotations={READY_AFTER: "5s"}))
         await asyncio.sleep(4)
@@ -225,7 +223,7 @@ async def test_a_person_makes_a_pod_unready_ready_and_crash() -> None:
 
 
 @in_virtual_time
-async def test_a_readiness_gate_is_waited_for_and_the_condition_of_others_is_left_alone() -> None:
+async def test_readiness_waits_for_its_gates_and_foreign_conditions_are_kept() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod(readinessGates=[{"conditionType": "example.com/gate"}]))
         await asyncio.sleep(10)
@@ -253,7 +251,7 @@ async def test_pods_of_a_deleted_node_are_deleted_immediately_and_replaced() -> 
 
 
 @in_virtual_time
-async def test_pods_of_a_node_that_is_not_ready_are_not_ready_either() -> None:
+async def test_pods_of_an_unready_node_are_unready() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=3))
         await asyncio.sleep(20)
@@ -279,7 +277,7 @@ async def test_an_unschedulable_pod_gets_the_reason_and_is_placed_once_a_node_fi
 
 
 @in_virtual_time
-async def test_a_lone_pod_is_adopted_by_the_set_whose_labels_it_wears_and_counts() -> None:
+async def test_an_unowned_pod_is_adopted_by_the_matching_replica_set_and_counted() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod("web"))
         await asyncio.sleep(5)
@@ -294,7 +292,7 @@ async def test_a_lone_pod_is_adopted_by_the_set_whose_labels_it_wears_and_counts
 
 
 @in_virtual_time
-async def test_a_stateful_set_goes_up_one_by_one_and_down_from_the_end() -> None:
+async def test_a_stateful_set_scales_up_one_by_one_and_down_from_the_last_pod() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("StatefulSet", replicas=3, serviceName="web"))
         orders: list[tuple[str, ...]] = []
@@ -313,7 +311,7 @@ async def test_a_stateful_set_goes_up_one_by_one_and_down_from_the_end() -> None
 
 
 @in_virtual_time
-async def test_ten_quiet_minutes_cost_no_request_and_no_timer() -> None:
+async def test_ten_idle_minutes_cost_no_request_and_no_timer() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=20, template=slow_template()))
         world.api.make(workload("DaemonSet", "agent"))
@@ -326,7 +324,7 @@ async def test_ten_quiet_minutes_cost_no_request_and_no_timer() -> None:
 
 
 @in_virtual_time
-async def test_after_a_restart_what_runs_goes_on_and_nothing_is_written() -> None:
+async def test_after_a_restart_running_pods_continue_and_nothing_is_written() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("Deployment", replicas=3, template=slow_template()))
         world.api.make(workload("StatefulSet", "db", replicas=2, serviceName="db"))
@@ -345,7 +343,7 @@ async def test_after_a_restart_what_runs_goes_on_and_nothing_is_written() -> Non
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_server_that_fails_every_third_request_only_delays_what_comes(seed: int) -> None:
+def test_failures_of_a_third_of_the_requests_only_delay_the_result(seed: int) -> None:
     async def scenario() -> None:
         async with simulated(QUICK, longest_delay=0.2, chance=seed) as world:
             chance = random.Random(seed)
@@ -372,7 +370,7 @@ def test_a_server_that_fails_every_third_request_only_delays_what_comes(seed: in
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_update_of_a_daemon_set_misses_no_more_pods_than_it_may(seed: int) -> None:
+def test_a_daemon_set_update_respects_max_unavailable(seed: int) -> None:
     async def scenario() -> None:
         async with simulated(SimulateSettings(nodes=6), longest_delay=1.0, chance=seed) as world:
             rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
@@ -390,7 +388,7 @@ def test_the_update_of_a_daemon_set_misses_no_more_pods_than_it_may(seed: int) -
 
 
 @in_virtual_time
-async def test_pods_that_are_being_made_have_their_place_in_a_rollout() -> None:
+async def test_pods_being_created_count_in_a_rollout() -> None:
     async with simulated(QUICK) as world:
         strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
         world.api.make(workload("Deployment", replicas=3, strategy=strategy))
@@ -407,7 +405,7 @@ async def test_pods_that_are_being_made_have_their_place_in_a_rollout() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_whose_deletion_was_accepted_counts_no_more_however_late_the_watch_is() -> None:
+async def test_a_pod_with_an_accepted_deletion_no_longer_counts_while_the_watch_lags() -> None:
     async with simulated(QUICK) as world:
         world.api.make(workload("ReplicaSet", replicas=4))
         await asyncio.sleep(20)
@@ -423,7 +421,7 @@ async def test_a_pod_whose_deletion_was_accepted_counts_no_more_however_late_the
 
 
 @in_virtual_time
-async def test_a_condition_of_others_that_our_own_write_brings_along_is_not_overlooked() -> None:
+async def test_foreign_conditions_in_the_response_to_our_write_take_effect() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod(readinessGates=[{"conditionType": "example.com/gate"}]))
         await asyncio.sleep(0.1)
@@ -449,7 +447,7 @@ async def test_a_deployment_takes_over_an_orphaned_replica_set_and_replaces_its_
 
 
 @in_virtual_time
-async def test_an_image_that_does_not_exist_is_waited_for() -> None:
+async def test_a_pod_with_a_missing_image_stays_pending() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod("web", containers=[container(image="web:nonexistent")]))
         await asyncio.sleep(60)

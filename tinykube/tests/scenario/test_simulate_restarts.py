@@ -25,7 +25,7 @@ def restarts(world: SimulatedWorld) -> str | None:
     return None if number is None else str(number)
 
 
-def test_it_is_rolled_out_once_a_period() -> None:
+def test_a_periodic_restart_rolls_out_once_per_period() -> None:
     async def scenario() -> None:
         async with simulated(QUICK) as world:
             world.api.make(deployment("60s"))
@@ -42,7 +42,7 @@ def test_it_is_rolled_out_once_a_period() -> None:
     run_virtual(scenario())
 
 
-def test_no_update_begins_before_the_last_one_is_done() -> None:
+def test_no_periodic_restart_starts_before_the_last_rollout_is_complete() -> None:
     async def scenario() -> None:
         async with simulated(QUICK) as world:
             slow = deployment("1s", minReadySeconds=30)
@@ -55,7 +55,7 @@ def test_no_update_begins_before_the_last_one_is_done() -> None:
     run_virtual(scenario())
 
 
-def test_one_that_is_paused_or_asks_for_nonsense_is_left_alone() -> None:
+def test_paused_deployments_and_invalid_periods_are_not_restarted() -> None:
     async def scenario() -> None:
         for document in (deployment("5s", paused=True), deployment("often")):
             async with simulated(QUICK) as world:

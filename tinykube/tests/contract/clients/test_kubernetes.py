@@ -116,7 +116,7 @@ def test_a_status_is_patched_through_its_subresource(k8s: Any, core: Any, namesp
     core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
 
 
-def test_a_watch_tells_of_changes_until_it_is_stopped(k8s: Any, core: Any, namespace: str) -> None:
+def test_a_watch_reports_changes_until_it_is_stopped(k8s: Any, core: Any, namespace: str) -> None:
     core.create_namespaced_config_map(namespace, config_map(k8s, "a"))
     watching = k8s.watch.Watch()
     seen = []
@@ -143,7 +143,7 @@ def test_a_watch_from_the_version_of_a_list_misses_nothing(k8s: Any, core: Any, 
     watching.stop()
 
 
-def test_a_slice_is_read_as_its_type(k8s: Any, connected: Any, namespace: str) -> None:
+def test_a_slice_is_read_as_a_typed_object(k8s: Any, connected: Any, namespace: str) -> None:
     discovery = k8s.client.DiscoveryV1Api(connected)
     body = {
         "metadata": {"name": "s"},
@@ -220,14 +220,14 @@ def test_one_of_two_candidates_becomes_the_leader(
     assert lease.spec.holder_identity == "one"
 
 
-def test_a_refusal_comes_as_its_status(k8s: Any, core: Any, namespace: str) -> None:
+def test_an_error_response_is_raised_with_its_status(k8s: Any, core: Any, namespace: str) -> None:
     with pytest.raises(k8s.client.ApiException) as caught:
         core.create_namespaced_config_map(namespace, config_map(k8s, "B_"))
     assert caught.value.status == 422
     assert "metadata.name" in caught.value.body
 
 
-def test_it_asks_for_the_version_and_for_the_groups(k8s: Any, connected: Any) -> None:
+def test_version_and_api_groups_are_readable(k8s: Any, connected: Any) -> None:
     assert k8s.client.VersionApi(connected).get_code().minor == "36"
     groups = k8s.client.ApisApi(connected).get_api_versions().groups
     assert {"apps", "discovery.k8s.io"} <= {group.name for group in groups}

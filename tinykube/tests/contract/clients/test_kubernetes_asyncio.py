@@ -53,7 +53,7 @@ async def test_an_object_is_created_read_replaced_patched_and_deleted(
     assert (await core.delete_namespaced_config_map("a", namespace)).status == "Success"
 
 
-async def test_a_watch_tells_of_changes(k8s: Any, core: Any, namespace: str) -> None:
+async def test_a_watch_reports_changes(k8s: Any, core: Any, namespace: str) -> None:
     await core.create_namespaced_config_map(namespace, config_map("a"))
     seen = []
     async with k8s.watch.Watch() as watching:

@@ -37,7 +37,7 @@ async def test_the_server_sets_identity_time_and_version(api: Api) -> None:
     assert re.match(r"^[1-9]\d*$", metadata["resourceVersion"])
 
 
-async def test_what_is_the_servers_to_set_is_not_taken_from_the_client(api: Api) -> None:
+async def test_server_managed_fields_in_requests_are_ignored(api: Api) -> None:
     wished = {
         "name": "a",
         "uid": "mine",
@@ -53,18 +53,18 @@ async def test_what_is_the_servers_to_set_is_not_taken_from_the_client(api: Api)
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} & set(made)
 
 
-async def test_what_is_created_is_read_back_as_it_was_answered(api: Api) -> None:
+async def test_a_created_object_is_read_back_as_in_the_response(api: Api) -> None:
     made = await api.config_map("a", {"l": "v"}, x="y")
     assert await api.get(f"{CONFIG_MAPS}/a") == made
 
 
-async def test_a_version_may_not_be_set(api: Api) -> None:
+async def test_a_create_with_a_resource_version_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a", "resourceVersion": "5"}})
     assert (refusal.code, refusal.reason) == (500, None)
     assert refusal.message == "resourceVersion should not be set on objects to be created"
 
 
-async def test_versions_grow(api: Api) -> None:
+async def test_resource_versions_increase(api: Api) -> None:
     assert version(await api.config_map("a")) < version(await api.config_map("b"))
 
 
@@ -95,17 +95,17 @@ async def test_a_name_is_generated(api: Api) -> None:
     assert made["metadata"]["generateName"] == "web-"
 
 
-async def test_a_generated_name_has_63_characters_at_most(api: Api) -> None:
+async def test_a_generated_name_has_at_most_63_characters(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, {"metadata": {"generateName": "x" * 80}})
     assert re.match(r"^x{58}[bcdfghjklmnpqrstvwxz2456789]{5}$", made["metadata"]["name"])
 
 
-async def test_a_name_wins_over_one_to_be_generated(api: Api) -> None:
+async def test_a_name_takes_precedence_over_a_generated_one(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, {"metadata": {"generateName": "web-", "name": "mine"}})
     assert made["metadata"]["name"] == "mine"
 
 
-async def test_some_name_is_required(api: Api) -> None:
+async def test_a_name_is_required(api: Api) -> None:
     bodies: list[dict[str, Any]] = [{"metadata": {}}, {}]
     for body in bodies:
         refusal = await api.refused("POST", CONFIG_MAPS, body)
@@ -119,7 +119,7 @@ async def test_some_name_is_required(api: Api) -> None:
         assert refusal.details["kind"] == "ConfigMap", "the kind, not the resource"
 
 
-async def test_a_name_that_cannot_be_is_refused(api: Api) -> None:
+async def test_an_invalid_name_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "B_"}})
     assert (refusal.code, refusal.reason) == (422, "Invalid")
     ((reason, field, message),) = refusal.causes
@@ -130,7 +130,7 @@ async def test_a_name_that_cannot_be_is_refused(api: Api) -> None:
     assert refusal.details["name"] == "B_"
 
 
-async def test_a_name_that_is_taken_is_refused(api: Api) -> None:
+async def test_a_create_of_an_existing_name_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
     assert refusal == (
@@ -141,7 +141,7 @@ async def test_a_name_that_is_taken_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_name_that_is_free_again_may_be_taken(api: Api) -> None:
+async def test_the_name_of_a_deleted_object_can_be_reused(api: Api) -> None:
     first = await api.config_map("a")
     await api.delete(f"{CONFIG_MAPS}/a")
     assert (await api.config_map("a"))["metadata"]["uid"] != first["metadata"]["uid"]
@@ -150,12 +150,12 @@ async def test_a_name_that_is_free_again_may_be_taken(api: Api) -> None:
 # ------------------------------------------------------------------------------------------------- places
 
 
-async def test_a_namespace_that_is_not_there_takes_nothing(api: Api) -> None:
+async def test_a_create_in_a_missing_namespace_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", "/api/v1/namespaces/nope/configmaps", {"metadata": {"name": "a"}})
     assert refusal == (404, "NotFound", 'namespaces "nope" not found', {"name": "nope", "kind": "namespaces"})
 
 
-async def test_the_namespace_of_the_body_has_to_be_that_of_the_path(api: Api) -> None:
+async def test_a_namespace_that_differs_from_the_path_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "other"}})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message == (
@@ -174,7 +174,7 @@ async def test_the_namespace_of_the_body_has_to_be_that_of_the_path(api: Api) ->
         ("POST", NODES + "/x"),
     ],
 )
-async def test_a_method_that_a_path_does_not_have_is_refused(api: Api, method: str, path: str) -> None:
+async def test_an_unsupported_method_is_rejected(api: Api, method: str, path: str) -> None:
     await api.config_map("a")
     content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
     refusal = await api.refused(method, path, {"metadata": {"name": "a"}}, content_type=content_type)
@@ -185,7 +185,7 @@ async def test_a_method_that_a_path_does_not_have_is_refused(api: Api, method: s
 # ------------------------------------------------------------------------------------------------ bodies
 
 
-async def test_kind_and_api_version_may_be_left_out(api: Api) -> None:
+async def test_kind_and_api_version_are_optional(api: Api) -> None:
     assert (await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}}))["kind"] == "ConfigMap"
 
 
@@ -218,7 +218,7 @@ async def test_kind_and_api_version_may_be_left_out(api: Api) -> None:
         ),
     ],
 )
-async def test_an_object_of_another_kind_is_refused(
+async def test_an_object_of_another_kind_is_rejected(
     api: Api, kind: str, api_version: str, message: str
 ) -> None:
     body = {"kind": kind, "apiVersion": api_version, "metadata": {"name": "a"}}
@@ -227,14 +227,14 @@ async def test_an_object_of_another_kind_is_refused(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"a"', b'{"metadata":{"name":5}}'])
-async def test_a_body_that_is_no_object_is_refused(api: Api, body: bytes) -> None:
+async def test_a_body_that_is_not_an_object_is_rejected(api: Api, body: bytes) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, body)
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message is not None
     assert "ConfigMap" in refusal.message
 
 
-async def test_a_field_of_another_type_is_refused(api: Api) -> None:
+async def test_a_field_of_the_wrong_type_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"x": 5}})
     assert refusal.message == (
         'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct '
@@ -242,17 +242,17 @@ async def test_a_field_of_another_type_is_refused(api: Api) -> None:
     )
 
 
-async def test_yaml_is_taken(api: Api) -> None:
+async def test_yaml_bodies_are_accepted(api: Api) -> None:
     text = f"metadata:\n  name: a\n  namespace: {api.ns}\ndata:\n  x: 'y'\n"
     made = await api.post(CONFIG_MAPS, text.encode(), content_type=YAML)
     assert made["data"] == {"x": "y"}
 
 
-async def test_a_body_without_a_type_is_json(api: Api) -> None:
+async def test_a_body_without_a_content_type_is_json(api: Api) -> None:
     await api.post(CONFIG_MAPS, b'{"metadata":{"name":"a"}}', content_type=None)
 
 
-async def test_a_body_of_another_type_is_refused(api: Api) -> None:
+async def test_an_unsupported_content_type_is_rejected(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, b"{}", content_type="text/plain")
     assert (refusal.code, refusal.reason) == (415, "UnsupportedMediaType")
     assert refusal.message is not None
@@ -262,7 +262,7 @@ async def test_a_body_of_another_type_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
+async def test_a_body_above_the_size_limit_is_rejected(api: Api) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"x":"' + b"x" * (3 * 1024 * 1024) + b'"}}'
     refusal = await api.refused("POST", CONFIG_MAPS, body)
     assert (refusal.code, refusal.reason) == (413, "RequestEntityTooLarge")
@@ -274,7 +274,7 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
 ODD = b'{"metadata":{"name":"a"},"foo":1,"data":{"x":"1","x":"2"}}'
 
 
-async def test_by_default_it_warns_of_fields_that_are_unknown_or_there_twice(api: Api) -> None:
+async def test_unknown_and_duplicate_fields_cause_warnings_by_default(api: Api) -> None:
     answer = await api("POST", CONFIG_MAPS, ODD)
     assert answer.code == 201
     assert sorted(answer.warnings) == [
@@ -285,7 +285,7 @@ async def test_by_default_it_warns_of_fields_that_are_unknown_or_there_twice(api
     assert "foo" not in answer.json
 
 
-async def test_strictly_they_are_refused(api: Api) -> None:
+async def test_strict_validation_rejects_unknown_and_duplicate_fields(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, ODD, query={"fieldValidation": "Strict"})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message is not None
@@ -297,7 +297,7 @@ async def test_strictly_they_are_refused(api: Api) -> None:
     ]
 
 
-async def test_they_may_be_ignored(api: Api) -> None:
+async def test_ignore_validation_drops_unknown_and_duplicate_fields_without_warnings(api: Api) -> None:
     answer = await api("POST", CONFIG_MAPS, ODD, query={"fieldValidation": "Ignore"})
     assert (answer.code, answer.warnings) == (201, [])
 
@@ -313,20 +313,20 @@ async def test_they_may_be_ignored(api: Api) -> None:
         ({"fieldManager": "x" * 129}, "fieldManager: Too long: may not be more than 128 bytes"),
     ],
 )
-async def test_options_that_cannot_be_are_refused(api: Api, query: dict[str, str], message: str) -> None:
+async def test_invalid_options_are_rejected(api: Api, query: dict[str, str], message: str) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}, query=query)
     assert (refusal.code, refusal.reason) == (422, "Invalid")
     assert refusal.message == f'CreateOptions.meta.k8s.io "" is invalid: {message}'
 
 
-async def test_a_rehearsal_stores_nothing_and_has_no_version(api: Api) -> None:
+async def test_a_dry_run_stores_nothing_and_returns_no_version(api: Api) -> None:
     made = await api.post(SERVICES, service("a"), query={"dryRun": "All"})
     assert "resourceVersion" not in made["metadata"]
     assert UUID.match(made["metadata"]["uid"])
     assert (await api("GET", f"{SERVICES}/a")).code == 404
 
 
-async def test_a_rehearsal_refuses_what_the_real_thing_would(api: Api) -> None:
+async def test_a_dry_run_reports_conflicts(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}, query={"dryRun": "All"})
     assert refusal.code == 409
@@ -335,7 +335,7 @@ async def test_a_rehearsal_refuses_what_the_real_thing_would(api: Api) -> None:
 # --------------------------------------------------------------------------------------------- metadata
 
 
-async def test_labels_that_cannot_be_are_refused(api: Api) -> None:
+async def test_invalid_labels_are_rejected(api: Api) -> None:
     refusal = await api.refused(
         "POST", CONFIG_MAPS, {"metadata": {"name": "a", "labels": {"a": "!", "b c": "x"}}}
     )
@@ -344,7 +344,7 @@ async def test_labels_that_cannot_be_are_refused(api: Api) -> None:
     assert len(refusal.causes) == 2
 
 
-async def test_annotations_that_are_too_long_together_are_refused(api: Api) -> None:
+async def test_annotations_above_the_total_size_limit_are_rejected(api: Api) -> None:
     refusal = await api.refused(
         "POST", CONFIG_MAPS, {"metadata": {"name": "a", "annotations": {"a": "x" * (256 * 1024)}}}
     )
@@ -357,7 +357,7 @@ def owner(name: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": f"uid-{name}", **more}
 
 
-async def test_an_owner_that_is_named_twice_is_kept_once_with_a_warning(api: Api) -> None:
+async def test_a_duplicate_owner_reference_is_kept_once_with_a_warning(api: Api) -> None:
     body = {"metadata": {"name": "a", "ownerReferences": [owner("o"), owner("o")]}}
     answer = await api("POST", CONFIG_MAPS, body, query={"dryRun": "All"})
     assert len(answer.json["metadata"]["ownerReferences"]) == 1
@@ -365,7 +365,7 @@ async def test_an_owner_that_is_named_twice_is_kept_once_with_a_warning(api: Api
     assert "duplicate UID(s) observed: uid-o" in answer.warnings[0]
 
 
-async def test_two_controllers_are_one_too_many(api: Api) -> None:
+async def test_two_controller_owner_references_are_rejected(api: Api) -> None:
     references = [owner("o", controller=True), owner("p", controller=True)]
     refusal = await api.refused(
         "POST", CONFIG_MAPS, {"metadata": {"name": "a", "ownerReferences": references}}
@@ -377,7 +377,7 @@ async def test_two_controllers_are_one_too_many(api: Api) -> None:
     )
 
 
-async def test_an_owner_needs_a_kind_a_name_and_a_uid(api: Api) -> None:
+async def test_an_owner_reference_needs_kind_name_and_uid(api: Api) -> None:
     refusal = await api.refused(
         "POST", CONFIG_MAPS, {"metadata": {"name": "a", "ownerReferences": [{"apiVersion": "v1"}]}}
     )
@@ -388,7 +388,7 @@ async def test_an_owner_needs_a_kind_a_name_and_a_uid(api: Api) -> None:
     ]
 
 
-async def test_a_finalizer_is_a_qualified_name(api: Api) -> None:
+async def test_a_finalizer_must_be_a_qualified_name(api: Api) -> None:
     refusal = await api.refused("POST", CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["wait"]}})
     assert refusal.code == 422
     assert refusal.causes[0][1] == "metadata.finalizers[0]"
@@ -397,14 +397,14 @@ async def test_a_finalizer_is_a_qualified_name(api: Api) -> None:
 # --------------------------------------------------------------------------------------------- namespaces
 
 
-async def test_a_namespace_is_labelled_with_its_name_and_active(api: Api) -> None:
+async def test_a_new_namespace_is_active_and_labelled_with_its_name(api: Api) -> None:
     found = await api.get(f"{NAMESPACES}/{api.ns}")
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": api.ns}
     assert found["spec"] == {"finalizers": ["kubernetes"]}
     assert found["status"] == {"phase": "Active"}
 
 
-async def test_a_namespace_that_ends_takes_nothing_new_but_lets_be_changed_what_is_there(api: Api) -> None:
+async def test_a_terminating_namespace_rejects_creates_but_accepts_updates(api: Api) -> None:
     await api.post(CONFIG_MAPS, {"metadata": {"name": "held", "finalizers": ["example.com/wait"]}})
     ended = await api.delete(f"{NAMESPACES}/{api.ns}")
     assert ended["status"]["phase"] == "Terminating"
@@ -426,7 +426,7 @@ async def test_a_namespace_that_ends_takes_nothing_new_but_lets_be_changed_what_
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-async def test_some_namespaces_stay(api: Api, name: str) -> None:
+async def test_system_namespaces_cannot_be_deleted(api: Api, name: str) -> None:
     refusal = await api.refused("DELETE", f"{NAMESPACES}/{name}")
     assert refusal == (
         403,

@@ -36,7 +36,7 @@ async def gone(api: Api, path: str) -> None:
 # ------------------------------------------------------------------------------------------ responses
 
 
-async def test_most_kinds_answer_with_a_status_that_names_the_uid(api: Api) -> None:
+async def test_deletes_of_most_kinds_return_a_status_with_the_uid(api: Api) -> None:
     made = await api.config_map("a")
     assert await api.delete(A) == {
         "kind": "Status",
@@ -47,7 +47,7 @@ async def test_most_kinds_answer_with_a_status_that_names_the_uid(api: Api) -> N
     }
 
 
-async def test_the_status_names_the_group(api: Api) -> None:
+async def test_the_status_of_a_delete_names_the_group(api: Api) -> None:
     await api.post(LEASES, {"metadata": {"name": "a"}})
     assert (await api.delete(f"{LEASES}/a"))["details"]["group"] == "coordination.k8s.io"
 
@@ -61,7 +61,9 @@ async def test_the_status_names_the_group(api: Api) -> None:
         (SLICES, endpoint_slice("a"), "Status"),
     ],
 )
-async def test_some_kinds_answer_with_the_object(api: Api, collection: str, body: Any, kind: str) -> None:
+async def test_deletes_of_some_kinds_return_the_object(
+    api: Api, collection: str, body: Any, kind: str
+) -> None:
     made = await api.post(collection, body)
     answer = await api.delete(f"{collection}/a")
     assert answer["kind"] == kind
@@ -70,12 +72,12 @@ async def test_some_kinds_answer_with_the_object(api: Api, collection: str, body
     assert (await api("GET", f"{collection}/a")).code == 404
 
 
-async def test_what_is_not_there_is_not_deleted(api: Api) -> None:
+async def test_a_delete_of_a_missing_object_is_not_found(api: Api) -> None:
     refusal = await api.refused("DELETE", A)
     assert refusal == (404, "NotFound", 'configmaps "a" not found', {"name": "a", "kind": "configmaps"})
 
 
-async def test_a_rehearsal_deletes_nothing(api: Api) -> None:
+async def test_a_dry_run_deletes_nothing(api: Api) -> None:
     await api.config_map("a")
     assert (await api.delete(A, query={"dryRun": "All"}))["status"] == "Success"
     assert (await api.delete(A, {"dryRun": ["All"]}))["status"] == "Success"
@@ -85,7 +87,7 @@ async def test_a_rehearsal_deletes_nothing(api: Api) -> None:
 # ----------------------------------------------------------------------------------------------- options
 
 
-async def test_another_uid_than_expected_conflicts(api: Api) -> None:
+async def test_a_delete_with_another_uid_conflicts(api: Api) -> None:
     made = await api.config_map("a")
     refusal = await api.refused("DELETE", A, {"preconditions": {"uid": "x"}})
     assert (refusal.code, refusal.reason) == (409, "Conflict")
@@ -96,7 +98,7 @@ async def test_another_uid_than_expected_conflicts(api: Api) -> None:
     await api.delete(A, {"preconditions": {"uid": made["metadata"]["uid"]}})
 
 
-async def test_another_version_than_expected_conflicts(api: Api) -> None:
+async def test_a_delete_with_another_version_conflicts(api: Api) -> None:
     made = await api.config_map("a")
     refusal = await api.refused("DELETE", A, {"preconditions": {"resourceVersion": "1"}})
     assert (refusal.code, refusal.reason) == (409, "Conflict")
@@ -121,14 +123,14 @@ async def test_another_version_than_expected_conflicts(api: Api) -> None:
         ({"dryRun": ["Some"]}, 'dryRun: Unsupported value: ["Some"]: supported values: "All"'),
     ],
 )
-async def test_options_that_cannot_be_are_refused(api: Api, options: Any, message: str) -> None:
+async def test_invalid_options_are_rejected(api: Api, options: Any, message: str) -> None:
     await api.config_map("a")
     refusal = await api.refused("DELETE", A, options)
     assert (refusal.code, refusal.reason) == (422, "Invalid")
     assert refusal.message == f'DeleteOptions.meta.k8s.io "" is invalid: {message}'
 
 
-async def test_options_of_another_kind_are_refused(api: Api) -> None:
+async def test_options_of_another_kind_are_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("DELETE", A, {"kind": "ConfigMap", "apiVersion": "v1"})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
@@ -139,17 +141,17 @@ async def test_options_of_another_kind_are_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize("api_version", ["v1", "apps/v1", "meta.k8s.io/v1"])
-async def test_options_are_known_in_every_group(api: Api, api_version: str) -> None:
+async def test_delete_options_are_accepted_in_every_api_group(api: Api, api_version: str) -> None:
     await api.config_map("a")
     await api.delete(A, {"kind": "DeleteOptions", "apiVersion": api_version})
 
 
-async def test_options_may_be_yaml(api: Api) -> None:
+async def test_delete_options_may_be_yaml(api: Api) -> None:
     await api.config_map("a")
     await api.delete(A, b"propagationPolicy: Background\n", content_type=YAML)
 
 
-async def test_options_that_cannot_be_read_are_refused(api: Api) -> None:
+async def test_malformed_options_are_rejected(api: Api) -> None:
     await api.config_map("a")
     assert (await api.refused("DELETE", A, b"{")).code == 400
 
@@ -157,7 +159,7 @@ async def test_options_that_cannot_be_read_are_refused(api: Api) -> None:
 # --------------------------------------------------------------------------------------- what keeps objects
 
 
-async def test_a_finalizer_keeps_what_is_deleted(api: Api) -> None:
+async def test_a_finalizer_keeps_a_deleted_object(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     marked = await api.delete(A)
     assert marked["kind"] == "ConfigMap"
@@ -172,7 +174,7 @@ async def test_a_finalizer_keeps_what_is_deleted(api: Api) -> None:
     assert (await api("GET", A)).code == 404
 
 
-async def test_while_it_is_deleted_it_gets_no_new_finalizers(api: Api) -> None:
+async def test_new_finalizers_on_a_terminating_object_are_rejected(api: Api) -> None:
     await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     await api.delete(A)
     finalizers = {"metadata": {"finalizers": ["example.com/wait", "example.com/more"]}}
@@ -183,7 +185,7 @@ async def test_while_it_is_deleted_it_gets_no_new_finalizers(api: Api) -> None:
     await api.patch(A, {"metadata": {"finalizers": None}})
 
 
-async def test_a_deletion_cannot_be_taken_back(api: Api) -> None:
+async def test_a_deletion_cannot_be_cancelled(api: Api) -> None:
     await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     marked = await api.delete(A)
     patched = await api.patch(A, {"metadata": {"deletionTimestamp": None}})
@@ -191,14 +193,14 @@ async def test_a_deletion_cannot_be_taken_back(api: Api) -> None:
     await api.patch(A, {"metadata": {"finalizers": None}})
 
 
-async def test_a_deletion_in_the_foreground_is_a_finalizer(api: Api) -> None:
+async def test_foreground_deletion_adds_a_finalizer(api: Api) -> None:
     await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     marked = await api.delete(A, {"propagationPolicy": "Foreground"})
     assert sorted(marked["metadata"]["finalizers"]) == ["example.com/wait", "foregroundDeletion"]
     await api.patch(A, {"metadata": {"finalizers": None}})
 
 
-async def test_a_deletion_that_orphans_is_a_finalizer(api: Api) -> None:
+async def test_orphaning_deletion_adds_a_finalizer(api: Api) -> None:
     await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     marked = await api.delete(A, {"propagationPolicy": "Orphan"})
     assert sorted(marked["metadata"]["finalizers"]) == ["example.com/wait", "orphan"]
@@ -208,7 +210,7 @@ async def test_a_deletion_that_orphans_is_a_finalizer(api: Api) -> None:
 # --------------------------------------------------------------------------------------------------- pods
 
 
-async def test_a_pod_on_a_node_has_a_period_of_grace(api: Api) -> None:
+async def test_a_scheduled_pod_is_deleted_with_a_grace_period(api: Api) -> None:
     made = await api.post(PODS, pod("a", nodeName="n"))
     marked = await api.delete(f"{PODS}/a")
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -217,7 +219,7 @@ async def test_a_pod_on_a_node_has_a_period_of_grace(api: Api) -> None:
     assert (await api("GET", f"{PODS}/a")).code == 404
 
 
-async def test_the_period_of_grace_is_the_pods_or_the_requests(api: Api) -> None:
+async def test_the_grace_period_comes_from_the_pod_or_the_request(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=600))
     await api.post(PODS, pod("b", nodeName="n", terminationGracePeriodSeconds=600))
     await api.post(PODS, pod("c", nodeName="n"))
@@ -230,7 +232,7 @@ async def test_the_period_of_grace_is_the_pods_or_the_requests(api: Api) -> None
         assert marked["metadata"]["deletionGracePeriodSeconds"] == expected
 
 
-async def test_a_period_of_grace_can_only_be_shortened(api: Api) -> None:
+async def test_a_grace_period_can_only_be_shortened(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=600))
     await api.delete(f"{PODS}/a", {"gracePeriodSeconds": 300})
     longer = await api.delete(f"{PODS}/a", {"gracePeriodSeconds": 500})
@@ -239,14 +241,14 @@ async def test_a_period_of_grace_can_only_be_shortened(api: Api) -> None:
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 100
 
 
-async def test_a_pod_without_a_node_goes_at_once(api: Api) -> None:
+async def test_an_unscheduled_pod_is_deleted_immediately(api: Api) -> None:
     await api.post(PODS, pod("a"))
     await api.delete(f"{PODS}/a")
     assert (await api("GET", f"{PODS}/a")).code == 404
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_is_over_goes_at_once(api: Api, phase: str) -> None:
+async def test_a_finished_pod_is_deleted_immediately(api: Api, phase: str) -> None:
     await api.post(PODS, pod("a", nodeName="n"))
     await api.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
     await api.delete(f"{PODS}/a")
@@ -256,7 +258,7 @@ async def test_a_pod_that_is_over_goes_at_once(api: Api, phase: str) -> None:
 # ------------------------------------------------------------------------------------------- collections
 
 
-async def test_a_collection_is_deleted_and_answered(api: Api) -> None:
+async def test_deleting_a_collection_returns_the_deleted_objects(api: Api) -> None:
     await api.config_map("a")
     await api.config_map("b")
     answer = await api.delete(CONFIG_MAPS)
@@ -266,7 +268,7 @@ async def test_a_collection_is_deleted_and_answered(api: Api) -> None:
     assert names(await api.get(CONFIG_MAPS)) == []
 
 
-async def test_what_is_selected_of_a_collection_is_deleted(api: Api) -> None:
+async def test_deleting_a_collection_honours_selectors(api: Api) -> None:
     await api.config_map("a", {"app": "x"})
     await api.config_map("b", {"app": "y"})
     await api.config_map("c", {"app": "x"})
@@ -275,13 +277,13 @@ async def test_what_is_selected_of_a_collection_is_deleted(api: Api) -> None:
     assert names(await api.get(CONFIG_MAPS)) == ["b"]
 
 
-async def test_a_collection_is_rehearsed(api: Api) -> None:
+async def test_deleting_a_collection_supports_dry_run(api: Api) -> None:
     await api.config_map("a")
     assert names(await api.delete(CONFIG_MAPS, query={"dryRun": "All"})) == ["a"]
     assert names(await api.get(CONFIG_MAPS)) == ["a"]
 
 
-async def test_a_collection_of_pods_is_marked(api: Api) -> None:
+async def test_deleting_a_collection_of_pods_marks_them_as_terminating(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n"))
     await api.delete(PODS)
     assert (await api.get(f"{PODS}/a"))["metadata"]["deletionTimestamp"]
@@ -296,14 +298,14 @@ def owned(name: str, owner: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("embedded")
-async def test_what_is_owned_goes_with_its_owner(api: Api) -> None:
+async def test_dependents_are_garbage_collected_with_their_owner(api: Api) -> None:
     await api.post(CONFIG_MAPS, owned("b", await api.config_map("a")))
     await api.delete(A)
     await gone(api, f"{CONFIG_MAPS}/b")
 
 
 @pytest.mark.usefixtures("embedded")
-async def test_what_has_another_owner_stays(api: Api) -> None:
+async def test_dependents_with_another_owner_are_kept(api: Api) -> None:
     body = owned("b", await api.config_map("a"))
     body["metadata"]["ownerReferences"] += owned("", await api.config_map("other"))["metadata"][
         "ownerReferences"
@@ -316,7 +318,7 @@ async def test_what_has_another_owner_stays(api: Api) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-async def test_in_the_foreground_the_owner_goes_last(api: Api) -> None:
+async def test_foreground_deletion_removes_the_owner_last(api: Api) -> None:
     body = owned("b", await api.config_map("a"), blockOwnerDeletion=True)
     body["metadata"]["finalizers"] = ["example.com/wait"]
     await api.post(CONFIG_MAPS, body)
@@ -330,7 +332,7 @@ async def test_in_the_foreground_the_owner_goes_last(api: Api) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-async def test_orphans_lose_their_owner(api: Api) -> None:
+async def test_orphaned_dependents_lose_their_owner_reference(api: Api) -> None:
     await api.post(CONFIG_MAPS, owned("b", await api.config_map("a")))
     await api.delete(A, {"propagationPolicy": "Orphan"})
     await gone(api, A)
@@ -338,7 +340,7 @@ async def test_orphans_lose_their_owner(api: Api) -> None:
 
 
 @pytest.mark.usefixtures("embedded")
-async def test_a_namespace_goes_with_all_that_is_in_it(api: Api) -> None:
+async def test_deleting_a_namespace_deletes_its_contents(api: Api) -> None:
     await api.config_map("a")
     await api.post(PODS, pod("p"))
     await api.delete(f"{NAMESPACES}/{api.ns}")

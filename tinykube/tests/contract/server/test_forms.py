@@ -41,25 +41,25 @@ A = f"{CONFIG_MAPS}/a"
         "text/html, */*;q=0.1",
     ],
 )
-async def test_json_is_what_most_wishes_come_to(api: Api, accept: str | None) -> None:
+async def test_most_accept_headers_select_json(api: Api, accept: str | None) -> None:
     await api.config_map("a")
     answer = await api("GET", A, accept=accept)
     assert (answer.code, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.json["metadata"]["name"] == "a"
 
 
-async def test_an_answer_ends_with_a_line_break(api: Api) -> None:
+async def test_responses_end_with_a_newline(api: Api) -> None:
     await api.config_map("a")
     assert (await api("GET", A)).body.endswith(b"}\n")
 
 
-async def test_an_answer_forbids_caches_and_bears_an_id(api: Api) -> None:
+async def test_responses_disable_caching_and_have_an_audit_id(api: Api) -> None:
     answer = await api("GET", CONFIG_MAPS)
     assert answer.headers["Cache-Control"] == "no-cache, private"
     assert re.match(r"^[0-9a-f-]{36}$", answer.headers["Audit-Id"])
 
 
-async def test_yaml_is_to_be_had(api: Api) -> None:
+async def test_yaml_is_available(api: Api) -> None:
     made = await api.config_map("a", x="y")
     answer = await api("GET", A, accept=YAML)
     assert answer.headers["Content-Type"] == "application/yaml"
@@ -67,7 +67,7 @@ async def test_yaml_is_to_be_had(api: Api) -> None:
     assert list(yaml.safe_load(answer.body)) == ["apiVersion", "data", "kind", "metadata"]
 
 
-async def test_a_list_may_be_yaml(api: Api) -> None:
+async def test_lists_are_available_as_yaml(api: Api) -> None:
     await api.config_map("a")
     answer = await api("GET", CONFIG_MAPS, accept=YAML)
     (item,) = yaml.safe_load(answer.body)["items"]
@@ -75,14 +75,14 @@ async def test_a_list_may_be_yaml(api: Api) -> None:
     assert "kind" not in item
 
 
-async def test_a_refusal_is_in_the_form_that_was_asked_for(api: Api) -> None:
+async def test_an_error_response_has_the_requested_format(api: Api) -> None:
     answer = await api("GET", A, accept=YAML)
     assert (answer.code, answer.headers["Content-Type"]) == (404, "application/yaml")
     assert yaml.safe_load(answer.body)["reason"] == "NotFound"
 
 
 @pytest.mark.parametrize("path", [CONFIG_MAPS, A, CONFIG_MAPS + "?watch=1"])
-async def test_a_form_that_is_not_to_be_had_is_refused(api: Api, path: str) -> None:
+async def test_an_unsupported_media_type_is_not_acceptable(api: Api, path: str) -> None:
     await api.config_map("a")
     refusal = await api.refused("GET", path, accept="text/html")
     assert (refusal.code, refusal.reason) == (406, "NotAcceptable")
@@ -102,13 +102,13 @@ async def test_a_form_that_is_not_to_be_had_is_refused(api: Api, path: str) -> N
         (CONFIG_MAPS, PARTIAL),
     ],
 )
-async def test_a_view_that_is_not_to_be_had_is_refused(api: Api, path: str, accept: str) -> None:
+async def test_an_unsupported_representation_is_not_acceptable(api: Api, path: str, accept: str) -> None:
     await api.config_map("a")
     answer = await api("GET", path, accept=accept)
     assert answer.code == 406
 
 
-async def test_a_view_that_is_not_to_be_had_gives_way_to_the_next_wish(api: Api) -> None:
+async def test_an_unsupported_representation_falls_back_to_the_next_accepted_one(api: Api) -> None:
     await api.config_map("a")
     answer = await api("GET", A, accept="application/json;as=Nope;v=v1;g=meta.k8s.io, application/json")
     assert answer.json["kind"] == "ConfigMap"
@@ -129,9 +129,7 @@ async def test_a_view_that_is_not_to_be_had_gives_way_to_the_next_wish(api: Api)
         ({"pretty": "false"}, "curl/8.0", False),
     ],
 )
-async def test_json_is_indented_for_those_who_read_it(
-    api: Api, query: dict[str, str], agent: str, pretty: bool
-) -> None:
+async def test_json_is_indented_for_people(api: Api, query: dict[str, str], agent: str, pretty: bool) -> None:
     await api.config_map("a")
     answer = await api("GET", A, query=query, headers={"User-Agent": agent})
     assert (b"\n  " in answer.body) is pretty
@@ -140,7 +138,7 @@ async def test_json_is_indented_for_those_who_read_it(
 # -------------------------------------------------------------------------------------------- metadata alone
 
 
-async def test_an_object_may_be_shown_by_its_metadata_alone(api: Api) -> None:
+async def test_an_object_is_available_as_metadata_only(api: Api) -> None:
     made = await api.config_map("a", {"l": "v"}, x="y")
     found = (await api("GET", A, accept=PARTIAL)).json
     assert found == {
@@ -150,7 +148,7 @@ async def test_an_object_may_be_shown_by_its_metadata_alone(api: Api) -> None:
     }
 
 
-async def test_a_list_may_be_shown_by_its_metadata_alone(api: Api) -> None:
+async def test_a_list_is_available_as_metadata_only(api: Api) -> None:
     made = await api.config_map("a", x="y")
     found = (await api("GET", CONFIG_MAPS, accept=PARTIAL_LIST)).json
     assert (found["kind"], found["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
@@ -160,7 +158,7 @@ async def test_a_list_may_be_shown_by_its_metadata_alone(api: Api) -> None:
     assert "data" not in item
 
 
-async def test_pages_of_metadata_go_on(api: Api) -> None:
+async def test_metadata_lists_are_paginated(api: Api) -> None:
     for name in ("a", "b"):
         await api.config_map(name)
     found = (await api("GET", CONFIG_MAPS, accept=PARTIAL_LIST, query={"limit": 1})).json
@@ -168,7 +166,7 @@ async def test_pages_of_metadata_go_on(api: Api) -> None:
     assert found["metadata"]["continue"]
 
 
-async def test_a_write_may_be_answered_by_metadata_alone(api: Api) -> None:
+async def test_a_write_may_return_metadata_only(api: Api) -> None:
     answer = await api("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"x": "y"}}, accept=PARTIAL)
     assert (answer.code, answer.json["kind"]) == (201, "PartialObjectMetadata")
     assert "data" not in answer.json
@@ -241,13 +239,13 @@ COLUMNS: dict[str, list[tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("path", list(COLUMNS))
-async def test_each_kind_has_its_columns(api: Api, path: str) -> None:
+async def test_each_kind_has_its_table_columns(api: Api, path: str) -> None:
     found = (await api("GET", path, accept=TABLE)).json
     assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [(column["name"], column["priority"]) for column in found["columnDefinitions"]] == COLUMNS[path]
 
 
-async def test_an_empty_table_has_columns_and_no_rows(api: Api) -> None:
+async def test_an_empty_table_has_columns_but_no_rows(api: Api) -> None:
     found = (await api("GET", CONFIG_MAPS, accept=TABLE)).json
     assert found["rows"] == []
     assert version(found) > 0
@@ -268,7 +266,7 @@ async def test_a_row_has_cells_and_by_default_the_metadata_of_its_object(api: Ap
 @pytest.mark.parametrize(
     ("include", "kind"), [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "ConfigMap")]
 )
-async def test_a_row_has_as_much_of_its_object_as_is_asked_for(
+async def test_include_object_selects_the_object_in_each_row(
     api: Api, include: str, kind: str | None
 ) -> None:
     await api.config_map("a")
@@ -283,7 +281,7 @@ async def test_one_object_is_a_table_of_one_row(api: Api) -> None:
     assert version(found) == version(made)
 
 
-async def test_pages_of_a_table_go_on(api: Api) -> None:
+async def test_tables_are_paginated(api: Api) -> None:
     for name in ("a", "b", "c"):
         await api.config_map(name)
     found = (await api("GET", CONFIG_MAPS, accept=TABLE, query={"limit": 1})).json
@@ -294,7 +292,7 @@ async def test_pages_of_a_table_go_on(api: Api) -> None:
     assert [row["cells"][0] for row in rest.json["rows"]] == ["b", "c"]
 
 
-async def test_a_refusal_is_no_table(api: Api) -> None:
+async def test_an_error_is_never_a_table(api: Api) -> None:
     assert (await api("GET", A, accept=TABLE)).code == 404
     assert (await api("GET", A, accept=f"{TABLE}, application/json")).json["kind"] == "Status"
 
@@ -304,7 +302,7 @@ async def cells(api: Api, path: str) -> list[Any]:
     return list(found["rows"][0]["cells"])
 
 
-async def test_a_service_is_shown_by_type_address_and_ports(api: Api) -> None:
+async def test_the_table_of_services_shows_type_address_and_ports(api: Api) -> None:
     body = service("a", ports=[{"name": "x", "port": 80}, {"name": "y", "port": 53, "protocol": "UDP"}])
     made = await api.post(SERVICES, {**body, "spec": {**body["spec"], "selector": {"app": "a"}}})
     row = await cells(api, f"{SERVICES}/a")
@@ -312,14 +310,14 @@ async def test_a_service_is_shown_by_type_address_and_ports(api: Api) -> None:
     assert row[6] == "app=a"
 
 
-async def test_a_slice_is_shown_by_type_ports_and_its_first_addresses(api: Api) -> None:
+async def test_the_table_of_slices_shows_type_ports_and_the_first_addresses(api: Api) -> None:
     body = endpoint_slice("a", None, *(f"10.1.2.{number}" for number in range(1, 6)))
     await api.post(SLICES, {**body, "ports": [{"name": "x", "port": 80}, {"name": "y", "port": 81}]})
     row = await cells(api, f"{SLICES}/a")
     assert row[:4] == ["a", "IPv4", "80,81", "10.1.2.1,10.1.2.2,10.1.2.3 + 2 more..."]
 
 
-async def test_a_pod_is_shown_by_its_state(api: Api) -> None:
+async def test_the_table_of_pods_shows_their_state(api: Api) -> None:
     await api.post(PODS, pod("a", nodeName="n"))
     assert (await cells(api, f"{PODS}/a"))[:4] == ["a", "0/1", "Pending", "0"]
     status = {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}

@@ -24,21 +24,21 @@ async def test_an_empty_list_has_items_and_a_version(api: Api) -> None:
     assert version(listed) > 0
 
 
-async def test_items_bear_neither_kind_nor_api_version(api: Api) -> None:
+async def test_list_items_have_neither_kind_nor_api_version(api: Api) -> None:
     await three(api)
     for item in (await api.get(CONFIG_MAPS))["items"]:
         assert "kind" not in item
         assert "apiVersion" not in item
 
 
-async def test_items_come_in_the_order_of_their_names(api: Api) -> None:
+async def test_list_items_are_sorted_by_name(api: Api) -> None:
     await three(api)
     await api.config_map("b.b")
     await api.config_map("b-b")
     assert names(await api.get(CONFIG_MAPS)) == ["a", "b", "b-b", "b.b", "c"]
 
 
-async def test_a_list_of_all_namespaces_is_ordered_by_its_keys(api: Api) -> None:
+async def test_a_list_of_all_namespaces_is_sorted_by_storage_key(api: Api) -> None:
     other = f"{api.ns}-0"
     await api.post(NAMESPACES, {"metadata": {"name": other}})
     await api.config_map("z", {"order": api.ns})
@@ -49,7 +49,7 @@ async def test_a_list_of_all_namespaces_is_ordered_by_its_keys(api: Api) -> None
     assert names(listed) == ["a", "z"]  # "-" sorts before the "/" that ends a namespace
 
 
-async def test_pages_over_namespaces_go_in_the_same_order(api: Api) -> None:
+async def test_pages_over_all_namespaces_have_the_same_order(api: Api) -> None:
     other = f"{api.ns}-0"
     await api.post(NAMESPACES, {"metadata": {"name": other}})
     await api.config_map("y", {"order": api.ns})
@@ -73,11 +73,11 @@ async def test_the_version_of_a_list_is_at_least_that_of_its_items(api: Api) -> 
     assert version(await api.get(CONFIG_MAPS)) >= newest
 
 
-async def test_a_namespace_that_is_not_there_is_empty(api: Api) -> None:
+async def test_a_missing_namespace_lists_as_empty(api: Api) -> None:
     assert names(await api.get("/api/v1/namespaces/not-there/configmaps")) == []
 
 
-async def test_a_list_of_one_namespace_shows_no_other(api: Api) -> None:
+async def test_a_list_of_one_namespace_excludes_others(api: Api) -> None:
     await api.config_map("mine")
     assert names(await api.get(CONFIG_MAPS)) == ["mine"]
 
@@ -85,7 +85,7 @@ async def test_a_list_of_one_namespace_shows_no_other(api: Api) -> None:
 # ------------------------------------------------------------------------------------------------ pages
 
 
-async def test_a_page_tells_how_many_remain(api: Api) -> None:
+async def test_a_page_has_the_remaining_item_count(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     assert names(page) == ["a"]
@@ -93,7 +93,7 @@ async def test_a_page_tells_how_many_remain(api: Api) -> None:
     assert page["metadata"]["continue"]
 
 
-async def test_pages_give_everything_once(api: Api) -> None:
+async def test_pages_return_every_item_once(api: Api) -> None:
     await three(api)
     found: list[str] = []
     token = ""
@@ -105,7 +105,7 @@ async def test_pages_give_everything_once(api: Api) -> None:
     assert not token
 
 
-async def test_the_last_page_neither_continues_nor_counts(api: Api) -> None:
+async def test_the_last_page_has_no_continue_token_and_no_remaining_count(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 2})
     last = await api.get(CONFIG_MAPS, query={"limit": 2, "continue": page["metadata"]["continue"]})
@@ -113,12 +113,12 @@ async def test_the_last_page_neither_continues_nor_counts(api: Api) -> None:
     assert set(last["metadata"]) == {"resourceVersion"}
 
 
-async def test_a_limit_that_is_met_exactly_needs_no_second_page(api: Api) -> None:
+async def test_a_limit_equal_to_the_number_of_items_needs_no_second_page(api: Api) -> None:
     await three(api)
     assert set((await api.get(CONFIG_MAPS, query={"limit": 3}))["metadata"]) == {"resourceVersion"}
 
 
-async def test_later_pages_are_of_the_version_of_the_first(api: Api) -> None:
+async def test_later_pages_have_the_version_of_the_first(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     await api.config_map("d")
@@ -130,14 +130,14 @@ async def test_later_pages_are_of_the_version_of_the_first(api: Api) -> None:
     assert "data" not in rest["items"][1]
 
 
-async def test_a_page_in_the_middle_counts_what_remains(api: Api) -> None:
+async def test_a_middle_page_has_the_remaining_item_count(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     second = await api.get(CONFIG_MAPS, query={"limit": 1, "continue": page["metadata"]["continue"]})
     assert second["metadata"]["remainingItemCount"] == 1
 
 
-async def test_what_is_selected_is_not_counted(api: Api) -> None:
+async def test_a_page_of_a_selection_has_no_remaining_item_count(api: Api) -> None:
     await three(api)
     await api.config_map("d", {"app": "a"})
     page = await api.get(CONFIG_MAPS, query={"limit": 1, "labelSelector": "app=a"})
@@ -150,7 +150,7 @@ async def test_what_is_selected_is_not_counted(api: Api) -> None:
     assert "continue" not in rest["metadata"]
 
 
-async def test_pages_over_all_namespaces_may_be_narrowed_to_one(api: Api) -> None:
+async def test_pages_over_all_namespaces_can_be_filtered_by_namespace(api: Api) -> None:
     if not api.is_embedded:
         pytest.skip("kube-apiserver 1.36.3 gives the first page again and again")
     await three(api)
@@ -161,27 +161,27 @@ async def test_pages_over_all_namespaces_may_be_narrowed_to_one(api: Api) -> Non
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
-async def test_a_limit_of_nothing_is_none(api: Api, limit: str) -> None:
+async def test_a_zero_or_negative_limit_means_no_limit(api: Api, limit: str) -> None:
     await three(api)
     assert len((await api.get(CONFIG_MAPS, query={"limit": limit}))["items"]) == 3
 
 
 @pytest.mark.parametrize("text", ["x", "", "1.5"])
 @pytest.mark.parametrize("parameter", ["limit", "timeoutSeconds"])
-async def test_a_number_that_is_none_is_refused(api: Api, parameter: str, text: str) -> None:
+async def test_an_invalid_number_is_rejected(api: Api, parameter: str, text: str) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={parameter: text})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message == f'strconv.ParseInt: parsing "{text}": invalid syntax'
 
 
-async def test_a_token_that_is_none_is_refused(api: Api) -> None:
+async def test_an_invalid_continue_token_is_rejected(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"limit": 1, "continue": "garbage"})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message is not None
     assert refusal.message.startswith("invalid continue token: continue key is not valid: ")
 
 
-async def test_a_token_of_another_version_is_refused(api: Api) -> None:
+async def test_a_continue_token_of_an_unknown_encoding_version_is_rejected(api: Api) -> None:
     token = base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v9","rv":5,"start":"a"}').rstrip(b"=").decode()
     refusal = await api.refused("GET", CONFIG_MAPS, query={"limit": 1, "continue": token})
     assert refusal.code == 400
@@ -191,7 +191,7 @@ async def test_a_token_of_another_version_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_token_is_what_clients_may_look_into(api: Api) -> None:
+async def test_a_continue_token_has_the_format_of_upstream(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     token = page["metadata"]["continue"]
@@ -200,7 +200,7 @@ async def test_a_token_is_what_clients_may_look_into(api: Api) -> None:
     assert read["start"].lstrip("/") == "a\0"
 
 
-async def test_a_token_beside_a_version_is_refused(api: Api) -> None:
+async def test_a_continue_token_with_a_version_is_rejected(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     query = {"limit": 1, "continue": page["metadata"]["continue"], "resourceVersion": version(page)}
@@ -209,7 +209,7 @@ async def test_a_token_beside_a_version_is_refused(api: Api) -> None:
     assert refusal.message == "specifying resource version is not allowed when using continue"
 
 
-async def test_a_token_beside_version_0_is_fine(api: Api) -> None:
+async def test_a_continue_token_with_version_0_is_accepted(api: Api) -> None:
     await three(api)
     page = await api.get(CONFIG_MAPS, query={"limit": 1})
     query = {"continue": page["metadata"]["continue"], "resourceVersion": "0"}
@@ -219,12 +219,12 @@ async def test_a_token_beside_version_0_is_fine(api: Api) -> None:
 # --------------------------------------------------------------------------------------------- versions
 
 
-async def test_version_0_is_answered(api: Api) -> None:
+async def test_a_list_at_version_0_returns_a_version(api: Api) -> None:
     listed = await api.get(CONFIG_MAPS, query={"resourceVersion": "0"})
     assert version(listed) > 0
 
 
-async def test_a_version_means_not_older(api: Api) -> None:
+async def test_a_list_at_a_version_is_not_older(api: Api) -> None:
     old = await three(api)
     newer = version(await api.config_map("d"))
     newer_than = {"resourceVersionMatch": "NotOlderThan"}
@@ -235,7 +235,7 @@ async def test_a_version_means_not_older(api: Api) -> None:
         assert version(listed) >= newer > old
 
 
-async def test_a_version_with_a_limit_and_no_match_is_exact(api: Api) -> None:
+async def test_a_version_with_a_limit_and_no_match_policy_is_exact(api: Api) -> None:
     old = await three(api)
     await api.config_map("d")
     listed = await api.get(CONFIG_MAPS, query={"resourceVersion": old, "limit": 9})
@@ -243,7 +243,7 @@ async def test_a_version_with_a_limit_and_no_match_is_exact(api: Api) -> None:
     assert version(listed) == old
 
 
-async def test_an_exact_version_is_the_past(api: Api) -> None:
+async def test_an_exact_version_lists_the_past_state(api: Api) -> None:
     old = await three(api)
     await api.delete(f"{CONFIG_MAPS}/a")
     await api.patch(f"{CONFIG_MAPS}/b", {"data": {"late": "yes"}})
@@ -253,7 +253,7 @@ async def test_an_exact_version_is_the_past(api: Api) -> None:
     assert "data" not in listed["items"][1]
 
 
-async def test_an_exact_version_has_pages(api: Api) -> None:
+async def test_an_exact_version_supports_pages(api: Api) -> None:
     old = await three(api)
     await api.delete(f"{CONFIG_MAPS}/c")
     query = {"resourceVersion": old, "resourceVersionMatch": "Exact", "limit": 2}
@@ -263,27 +263,27 @@ async def test_an_exact_version_has_pages(api: Api) -> None:
     assert version(rest) == old
 
 
-async def test_an_exact_version_takes_selectors(api: Api) -> None:
+async def test_an_exact_version_supports_selectors(api: Api) -> None:
     old = await three(api)
     await api.delete(f"{CONFIG_MAPS}/b")
     query = {"resourceVersion": old, "resourceVersionMatch": "Exact", "labelSelector": "app=b"}
     assert names(await api.get(CONFIG_MAPS, query=query)) == ["b"]
 
 
-async def test_an_exact_version_takes_a_name(api: Api) -> None:
+async def test_an_exact_version_supports_a_name_selector(api: Api) -> None:
     old = await three(api)
     await api.delete(f"{CONFIG_MAPS}/b")
     query = {"resourceVersion": old, "resourceVersionMatch": "Exact", "fieldSelector": "metadata.name=b"}
     assert names(await api.get(CONFIG_MAPS, query=query)) == ["b"]
 
 
-async def test_version_0_takes_a_limit(api: Api) -> None:
+async def test_version_0_supports_a_limit(api: Api) -> None:
     await three(api)
     listed = await api.get(CONFIG_MAPS, query={"resourceVersion": "0", "limit": 9})
     assert version(listed) > 0
 
 
-async def test_a_version_of_the_future_is_waited_for_then_refused(api: Api) -> None:
+async def test_a_future_version_is_awaited_and_then_rejected(api: Api) -> None:
     queries: list[dict[str, Any]] = [
         {},
         {"resourceVersionMatch": "NotOlderThan"},
@@ -310,7 +310,7 @@ async def test_a_version_of_the_future_is_waited_for_then_refused(api: Api) -> N
         assert refusal.details["retryAfterSeconds"] == 1
 
 
-async def test_a_version_that_comes_within_the_wait_is_answered(api: Api) -> None:
+async def test_a_future_version_reached_during_the_wait_is_served(api: Api) -> None:
     now = version(await api.config_map("a"))
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(api.get(CONFIG_MAPS, query={"resourceVersion": now + 1}))
@@ -319,7 +319,7 @@ async def test_a_version_that_comes_within_the_wait_is_answered(api: Api) -> Non
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.5"])
-async def test_a_version_that_is_no_number_is_refused(api: Api, text: str) -> None:
+async def test_a_non_numeric_version_is_rejected(api: Api, text: str) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"resourceVersion": text})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message == (
@@ -369,9 +369,7 @@ EXACTLY_0 = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
         ),
     ],
 )
-async def test_a_match_that_makes_no_sense_is_refused(
-    api: Api, query: dict[str, str], why: list[str]
-) -> None:
+async def test_an_invalid_version_match_is_rejected(api: Api, query: dict[str, str], why: list[str]) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query=query)
     assert (refusal.code, refusal.reason) == (422, "Invalid")
     reasons = why[0] if len(why) == 1 else f"[{', '.join(why)}]"
@@ -383,32 +381,32 @@ async def test_a_match_that_makes_no_sense_is_refused(
 # -------------------------------------------------------------------------------------- one object, a read
 
 
-async def test_an_object_bears_kind_and_api_version(api: Api) -> None:
+async def test_an_object_has_kind_and_api_version(api: Api) -> None:
     await api.config_map("a")
     found = await api.get(f"{CONFIG_MAPS}/a")
     assert (found["kind"], found["apiVersion"]) == ("ConfigMap", "v1")
 
 
-async def test_an_object_that_is_not_there_is_named(api: Api) -> None:
+async def test_the_not_found_error_names_the_object(api: Api) -> None:
     refusal = await api.refused("GET", f"{CONFIG_MAPS}/a")
     assert refusal == (404, "NotFound", 'configmaps "a" not found', {"name": "a", "kind": "configmaps"})
 
 
-async def test_an_object_of_a_named_group_that_is_not_there_names_the_group(api: Api) -> None:
+async def test_the_not_found_error_names_the_api_group(api: Api) -> None:
     refusal = await api.refused("GET", "/apis/apps/v1/namespaces/{ns}/deployments/a")
     assert refusal.message == 'deployments.apps "a" not found'
     assert refusal.details == {"name": "a", "group": "apps", "kind": "deployments"}
 
 
 @pytest.mark.parametrize("asked", ["0", "1"])
-async def test_an_object_is_read_at_least_as_new_as_asked(api: Api, asked: str) -> None:
+async def test_a_read_is_at_least_as_new_as_requested(api: Api, asked: str) -> None:
     made = await api.config_map("a")
     await api.get(f"{CONFIG_MAPS}/a", query={"resourceVersion": version(made)})
     found = await api.get(f"{CONFIG_MAPS}/a", query={"resourceVersion": asked})
     assert version(found) == version(made)
 
 
-async def test_an_object_read_at_no_number_is_refused(api: Api) -> None:
+async def test_a_read_at_a_non_numeric_version_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("GET", f"{CONFIG_MAPS}/a", query={"resourceVersion": "x"})
     assert refusal.message == (
@@ -416,7 +414,7 @@ async def test_an_object_read_at_no_number_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_read_of_one_object_does_not_watch(api: Api) -> None:
+async def test_a_read_of_one_object_ignores_the_watch_parameter(api: Api) -> None:
     await api.config_map("a")
     assert (await api.get(f"{CONFIG_MAPS}/a", query={"watch": "true"}))["metadata"]["name"] == "a"
 

@@ -37,7 +37,7 @@ from tests.contract.server.wire import (
         ("", ["none", "one", "three", "two"]),
     ],
 )
-async def test_labels_select(api: Api, selector: str, found: list[str]) -> None:
+async def test_label_selectors_filter_lists(api: Api, selector: str, found: list[str]) -> None:
     await api.config_map("one", {"app": "web", "tier": "front", "size": "3"})
     await api.config_map("two", {"app": "web"})
     await api.config_map("three", {"app": "db", "tier": "back", "size": "5"})
@@ -46,7 +46,7 @@ async def test_labels_select(api: Api, selector: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("selector", ["app in web", "app=web=x", "app=!", "=web", "a b", "app in (web", "-a"])
-async def test_a_label_selector_that_cannot_be_read_is_refused(api: Api, selector: str) -> None:
+async def test_a_malformed_label_selector_is_rejected(api: Api, selector: str) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"labelSelector": selector})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
 
@@ -64,7 +64,7 @@ async def test_a_label_selector_that_cannot_be_read_is_refused(api: Api, selecto
         ("", ["one", "two"]),
     ],
 )
-async def test_names_and_namespaces_are_fields_of_all_kinds(
+async def test_all_kinds_support_name_and_namespace_field_selectors(
     api: Api, selector: str, found: list[str]
 ) -> None:
     await api.config_map("one")
@@ -72,7 +72,7 @@ async def test_names_and_namespaces_are_fields_of_all_kinds(
     assert names(await api.get(CONFIG_MAPS, query={"fieldSelector": selector})) == found
 
 
-async def test_both_selectors_have_to_match(api: Api) -> None:
+async def test_label_and_field_selectors_must_both_match(api: Api) -> None:
     await api.config_map("one", {"app": "web"})
     await api.config_map("two", {"app": "web"})
     query = {"labelSelector": "app=web", "fieldSelector": "metadata.name=two"}
@@ -81,7 +81,7 @@ async def test_both_selectors_have_to_match(api: Api) -> None:
     assert names(await api.get(CONFIG_MAPS, query=query)) == []
 
 
-async def test_a_field_that_cannot_be_selected_by_is_refused(api: Api) -> None:
+async def test_an_unsupported_field_selector_is_rejected(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"fieldSelector": "data.a=b"})
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
     assert refusal.message == (
@@ -90,20 +90,22 @@ async def test_a_field_that_cannot_be_selected_by_is_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "services", "secrets", "events", "namespaces", "nodes"])
-async def test_kinds_with_fields_of_their_own_refuse_others_in_other_words(api: Api, kind: str) -> None:
+async def test_kinds_with_own_selectable_fields_have_a_different_error_for_others(
+    api: Api, kind: str
+) -> None:
     refusal = await api.refused("GET", f"/api/v1/{kind}", query={"fieldSelector": "spec.priority=1"})
     assert (refusal.code, refusal.message) == (400, "field label not supported: spec.priority")
 
 
 @pytest.mark.parametrize("kind", ["deployments", "replicasets", "statefulsets", "daemonsets"])
-async def test_workloads_are_selected_by_no_field_of_their_own(api: Api, kind: str) -> None:
+async def test_workloads_support_only_name_and_namespace_field_selectors(api: Api, kind: str) -> None:
     refusal = await api.refused("GET", f"/apis/apps/v1/{kind}", query={"fieldSelector": "status.replicas=1"})
     assert refusal.message == (
         '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"'
     )
 
 
-async def test_a_field_selector_that_cannot_be_read_is_refused(api: Api) -> None:
+async def test_a_malformed_field_selector_is_rejected(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"fieldSelector": "metadata.name"})
     assert (refusal.code, refusal.message) == (
         400,
@@ -128,7 +130,7 @@ async def test_a_field_selector_that_cannot_be_read_is_refused(api: Api) -> None
         ("status.nominatedNodeName=", ["bound", "free"]),
     ],
 )
-async def test_pods_are_selected_by_where_and_how_they_are(api: Api, selector: str, found: list[str]) -> None:
+async def test_pods_are_selected_by_node_and_status(api: Api, selector: str, found: list[str]) -> None:
     await api.post(PODS, pod("bound", nodeName="node-1"))
     await api.post(PODS, pod("free", restartPolicy="Never", serviceAccountName="robot"))
     assert names(await api.get(PODS, query={"fieldSelector": selector})) == found
@@ -163,7 +165,7 @@ async def test_a_namespace_is_selected_by_the_label_of_its_name(api: Api) -> Non
     assert names(await api.get(NAMESPACES, query=query)) == [api.ns]
 
 
-async def test_nodes_are_selected_by_whether_they_take_pods(api: Api) -> None:
+async def test_nodes_are_selected_by_unschedulable(api: Api) -> None:
     await api.post(NODES, {"metadata": {"name": f"{api.ns}-a"}, "spec": {"unschedulable": True}})
     await api.post(NODES, {"metadata": {"name": f"{api.ns}-b"}})
     for selector, found in (("spec.unschedulable=true", "a"), ("spec.unschedulable=false", "b")):
@@ -171,7 +173,7 @@ async def test_nodes_are_selected_by_whether_they_take_pods(api: Api) -> None:
         assert [name for name in names(listed) if name.startswith(f"{api.ns}-")] == [f"{api.ns}-{found}"]
 
 
-async def test_events_are_selected_by_what_they_are_about(api: Api) -> None:
+async def test_events_are_selected_by_their_involved_object(api: Api) -> None:
     for name, kind in (("one", "Pod"), ("two", "Service")):
         about = {"kind": kind, "name": f"of-{name}", "namespace": api.ns, "uid": f"uid-{name}"}
         body = {"metadata": {"name": name}, "involvedObject": about, "reason": "Because", "type": "Normal"}
@@ -187,5 +189,5 @@ async def test_events_are_selected_by_what_they_are_about(api: Api) -> None:
         assert names(await api.get(EVENTS, query={"fieldSelector": selector})) == found
 
 
-async def test_a_selector_of_fields_may_quote_what_has_a_meaning(api: Api) -> None:
+async def test_field_selectors_may_escape_special_characters(api: Api) -> None:
     assert names(await api.get(CONFIG_MAPS, query={"fieldSelector": r"metadata.name=a\,b\=c\\d"})) == []

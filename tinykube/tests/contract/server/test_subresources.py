@@ -10,12 +10,12 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 GROUPS = ["apps", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "networking.k8s.io"]
 
 
-async def test_the_core_group_is_discovered_by_its_versions(api: Api) -> None:
+async def test_discovery_lists_the_versions_of_the_core_group(api: Api) -> None:
     found = await api.get("/api")
     assert (found["kind"], found["versions"]) == ("APIVersions", ["v1"])
 
 
-async def test_groups_are_listed_with_the_version_to_prefer(api: Api) -> None:
+async def test_groups_are_listed_with_their_preferred_version(api: Api) -> None:
     found = await api.get("/apis")
     assert (found["kind"], found["apiVersion"]) == ("APIGroupList", "v1")
     groups = {group["name"]: group for group in found["groups"]}
@@ -24,7 +24,7 @@ async def test_groups_are_listed_with_the_version_to_prefer(api: Api) -> None:
         assert groups[name]["preferredVersion"] in groups[name]["versions"]
 
 
-async def test_a_group_is_discovered_by_itself(api: Api) -> None:
+async def test_discovery_describes_a_single_group(api: Api) -> None:
     found = await api.get("/apis/apps")
     assert (found["kind"], found["apiVersion"], found["name"]) == ("APIGroup", "v1", "apps")
 
@@ -117,7 +117,7 @@ ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 @pytest.mark.parametrize("path", list(RESOURCES))
-async def test_the_resources_of_a_version_are_listed_with_all_their_names(api: Api, path: str) -> None:
+async def test_resources_of_a_version_are_listed_with_all_their_names(api: Api, path: str) -> None:
     found = await api.get(path)
     assert found["kind"] == "APIResourceList"
     assert found["groupVersion"] == path.partition("/apis/")[2] or "v1"
@@ -150,7 +150,7 @@ async def test_subresources_are_listed_as_resources(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("path", "group"), [("/api", ""), ("/apis", "discovery.k8s.io")])
-async def test_all_is_discovered_at_once_by_those_who_ask_for_it(api: Api, path: str, group: str) -> None:
+async def test_aggregated_discovery_is_available_on_request(api: Api, path: str, group: str) -> None:
     answer = await api("GET", path, accept=f"{AGGREGATED},application/json")
     assert answer.code == 200
     parameters = dict(part.split("=") for part in answer.headers["Content-Type"].split(";")[1:])
@@ -168,7 +168,7 @@ async def test_all_is_discovered_at_once_by_those_who_ask_for_it(api: Api, path:
 
 
 @pytest.mark.parametrize("accept", [AGGREGATED, "application/json"])
-async def test_discovery_that_has_not_changed_is_not_sent_again(api: Api, accept: str) -> None:
+async def test_unchanged_discovery_is_not_modified(api: Api, accept: str) -> None:
     answer = await api("GET", "/apis", accept=accept)
     if "Etag" not in answer.headers:
         assert accept == "application/json", "only the aggregated form has to bear one"
@@ -179,7 +179,7 @@ async def test_discovery_that_has_not_changed_is_not_sent_again(api: Api, accept
     assert (again.code, again.body) == (304, b"")
 
 
-async def test_the_openapi_documents_are_listed_with_a_hash(api: Api) -> None:
+async def test_openapi_documents_are_listed_with_a_hash(api: Api) -> None:
     found = (await api("GET", "/openapi/v3")).json
     url = found["paths"]["apis/discovery.k8s.io/v1"]["serverRelativeURL"]
     assert url.startswith("/openapi/v3/apis/discovery.k8s.io/v1?hash=")
@@ -191,24 +191,24 @@ async def test_the_openapi_documents_are_listed_with_a_hash(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-async def test_health_is_told_in_a_word(api: Api, path: str) -> None:
+async def test_health_endpoints_return_ok(api: Api, path: str) -> None:
     answer = await api("GET", path, headers={"Authorization": ""})
     assert (answer.code, answer.text) == (200, "ok")
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
-async def test_one_check_may_be_asked_for(api: Api) -> None:
+async def test_a_single_health_check_can_be_requested(api: Api) -> None:
     assert (await api("GET", "/readyz/ping")).text == "ok"
     assert (await api("GET", "/readyz/nope")).code == 404
 
 
-async def test_health_may_be_told_at_length(api: Api) -> None:
+async def test_health_endpoints_support_verbose_output(api: Api) -> None:
     answer = await api("GET", "/readyz", query={"verbose": ""})
     assert answer.text.startswith("[+]ping ok\n")
     assert answer.text.endswith("readyz check passed\n")
 
 
-async def test_the_version_is_told(api: Api) -> None:
+async def test_the_server_version_is_available(api: Api) -> None:
     found = await api.get("/version")
     assert (found["major"], found["minor"]) == ("1", "36")
     assert found["gitVersion"].startswith("v1.36.")
@@ -227,7 +227,7 @@ async def test_the_version_is_told(api: Api) -> None:
         "/apis/nope.k8s.io/v1/things",
     ],
 )
-async def test_a_path_nobody_knows_is_refused_in_plain_text(api: Api, path: str) -> None:
+async def test_an_unknown_path_is_rejected_in_plain_text(api: Api, path: str) -> None:
     answer = await api("GET", path)
     assert (answer.code, answer.text) == (404, "404 page not found\n")
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -245,23 +245,23 @@ async def test_a_path_nobody_knows_is_refused_in_plain_text(api: Api, path: str)
         "/apis/apps/v1/nope",
     ],
 )
-async def test_a_resource_nobody_knows_is_refused_with_a_status(api: Api, path: str) -> None:
+async def test_an_unknown_resource_is_rejected_with_a_status(api: Api, path: str) -> None:
     refusal = await api.refused("GET", path)
     assert refusal == (404, "NotFound", "the server could not find the requested resource", {})
 
 
-async def test_a_token_nobody_knows_is_refused(api: Api) -> None:
+async def test_an_unknown_token_is_unauthorized(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, headers={"Authorization": "Bearer nope"})
     assert refusal == (401, "Unauthorized", "Unauthorized", None)
 
 
-async def test_nobody_may_read_anything(api: Api) -> None:
+async def test_anonymous_requests_are_rejected(api: Api) -> None:
     """The embedded server has no RBAC: kube-apiserver knows an anonymous user without permissions, this server rejects it."""
     answer = await api("GET", CONFIG_MAPS, headers={"Authorization": ""})
     assert answer.code == (401 if api.is_embedded else 403)
 
 
-async def test_endpoints_are_deprecated_in_every_answer(api: Api) -> None:
+async def test_every_response_about_endpoints_has_a_deprecation_warning(api: Api) -> None:
     expected = ['299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"']
     made = await api("POST", ENDPOINTS, {"metadata": {"name": "a"}})
     assert made.warnings == expected
@@ -275,7 +275,7 @@ async def test_endpoints_are_deprecated_in_every_answer(api: Api) -> None:
         assert answer.warnings == expected, method
 
 
-async def test_a_status_has_its_members_in_their_order(api: Api) -> None:
+async def test_the_members_of_a_status_have_a_fixed_order(api: Api) -> None:
     answer = await api("GET", f"{CONFIG_MAPS}/a")
     assert list(json.loads(answer.body)) == [
         "kind",
@@ -289,15 +289,15 @@ async def test_a_status_has_its_members_in_their_order(api: Api) -> None:
     ]
 
 
-async def test_a_slash_at_the_end_counts_for_nothing_in_discovery(api: Api) -> None:
+async def test_discovery_ignores_a_trailing_slash(api: Api) -> None:
     assert (await api.get("/api/v1/"))["kind"] == "APIResourceList"
 
 
-async def test_a_name_in_the_path_may_be_quoted(api: Api) -> None:
+async def test_a_name_in_the_path_may_be_percent_encoded(api: Api) -> None:
     await api.config_map("a.b")
     assert (await api.get(f"{CONFIG_MAPS}/a%2Eb"))["metadata"]["name"] == "a.b"
 
 
-async def test_a_head_of_a_resource_is_not_allowed_or_empty(api: Api) -> None:
+async def test_a_head_request_has_an_empty_response(api: Api) -> None:
     answer = await api("HEAD", CONFIG_MAPS)
     assert answer.body == b""

@@ -7,7 +7,7 @@ from tests.contract.server.wire import CONFIG_MAPS, Api, names, version
 
 
 @pytest.mark.slow
-async def test_a_past_that_is_gone_is_expired_for_lists_and_pages(api: Api) -> None:
+async def test_lists_and_pages_at_a_compacted_version_are_expired(api: Api) -> None:
     for name in ("a", "b", "c"):
         old = version(await api.config_map(name))
     page = await api.get(CONFIG_MAPS, query={"limit": 1})

@@ -35,7 +35,7 @@ A = f"{CONFIG_MAPS}/a"
 # ------------------------------------------------------------------------------------------------ replace
 
 
-async def test_a_replacement_gets_a_new_version_and_keeps_what_is_the_servers(api: Api) -> None:
+async def test_an_update_gets_a_new_version_and_keeps_server_managed_fields(api: Api) -> None:
     made = await api.config_map("a", {"l": "v"}, x="1")
     put = await api.put(
         A, {"metadata": {"name": "a", "resourceVersion": made["metadata"]["resourceVersion"]}}
@@ -47,7 +47,7 @@ async def test_a_replacement_gets_a_new_version_and_keeps_what_is_the_servers(ap
     assert "labels" not in put["metadata"]
 
 
-async def test_a_version_that_is_not_the_last_conflicts(api: Api) -> None:
+async def test_an_update_with_a_stale_version_conflicts(api: Api) -> None:
     made = await api.config_map("a")
     await api.patch(A, {"data": {"x": "1"}})
     refusal = await api.refused("PUT", A, made)
@@ -55,13 +55,13 @@ async def test_a_version_that_is_not_the_last_conflicts(api: Api) -> None:
 
 
 @pytest.mark.parametrize("metadata", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
-async def test_without_a_version_the_last_writer_wins(api: Api, metadata: dict[str, str]) -> None:
+async def test_without_a_version_the_last_write_wins(api: Api, metadata: dict[str, str]) -> None:
     await api.config_map("a", x="1")
     put = await api.put(A, {"metadata": {"name": "a", **metadata}, "data": {"x": "2"}})
     assert put["data"] == {"x": "2"}
 
 
-async def test_a_lease_is_never_replaced_without_a_version(api: Api) -> None:
+async def test_an_update_of_a_lease_needs_a_version(api: Api) -> None:
     await api.post(LEASES, {"metadata": {"name": "a"}})
     refusal = await api.refused("PUT", f"{LEASES}/a", {"metadata": {"name": "a"}})
     assert (refusal.code, refusal.reason) == (422, "Invalid")
@@ -70,14 +70,14 @@ async def test_a_lease_is_never_replaced_without_a_version(api: Api) -> None:
     ]
 
 
-async def test_a_version_that_is_no_number_is_refused(api: Api) -> None:
+async def test_a_non_numeric_version_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PUT", A, {"metadata": {"name": "a", "resourceVersion": "x"}})
     assert (refusal.code, refusal.reason) == (500, None)
     assert refusal.message == 'strconv.ParseUint: parsing "x": invalid syntax'
 
 
-async def test_another_uid_conflicts(api: Api) -> None:
+async def test_an_update_with_another_uid_conflicts(api: Api) -> None:
     made = await api.config_map("a")
     refusal = await api.refused("PUT", A, {"metadata": {"name": "a", "uid": "other"}})
     assert (refusal.code, refusal.reason) == (409, "Conflict")
@@ -99,7 +99,7 @@ async def test_another_uid_conflicts(api: Api) -> None:
         ),
     ],
 )
-async def test_name_and_namespace_have_to_be_those_of_the_path(
+async def test_name_and_namespace_must_match_the_path(
     api: Api, metadata: dict[str, str], message: str
 ) -> None:
     await api.config_map("a")
@@ -123,7 +123,7 @@ async def test_name_and_namespace_have_to_be_those_of_the_path(
         ("/api/v1/namespaces", {"metadata": {"name": "new"}}, 404),
     ],
 )
-async def test_some_kinds_are_created_by_a_replacement(
+async def test_an_update_creates_missing_objects_of_some_kinds(
     api: Api, collection: str, body: Any, code: int
 ) -> None:
     if "involvedObject" in body:
@@ -136,14 +136,14 @@ async def test_some_kinds_are_created_by_a_replacement(
         assert answer.json["metadata"]["uid"]
 
 
-async def test_a_write_of_nothing_new_is_none(api: Api) -> None:
+async def test_a_write_without_changes_keeps_the_version(api: Api) -> None:
     made = await api.config_map("a", x="1")
     assert await api.put(A, made) == made
     assert await api.patch(A, {"data": {"x": "1"}}) == made
     assert await api.patch(A, [], JSON_PATCH) == made
 
 
-async def test_what_is_immutable_stays(api: Api) -> None:
+async def test_the_data_of_an_immutable_config_map_cannot_be_changed(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}, "immutable": True, "data": {"x": "1"}})
     made["data"] = {"x": "2"}
     refusal = await api.refused("PUT", A, made)
@@ -152,14 +152,16 @@ async def test_what_is_immutable_stays(api: Api) -> None:
     ]
 
 
-async def test_a_rehearsed_replacement_changes_nothing(api: Api) -> None:
+async def test_a_dry_run_update_changes_nothing(api: Api) -> None:
     made = await api.config_map("a", x="1")
     body = {**made, "data": {"x": "2"}}
     assert (await api.put(A, body, query={"dryRun": "All"}))["data"] == {"x": "2"}
     assert await api.get(A) == made
 
 
-async def test_the_generation_of_a_slice_grows_with_content_and_labels_not_with_annotations(api: Api) -> None:
+async def test_the_generation_of_a_slice_changes_with_content_and_labels_but_not_annotations(
+    api: Api,
+) -> None:
     made = await api.post(SLICES, endpoint_slice("a", None, "10.1.2.3"))
     path = f"{SLICES}/a"
     assert (await api.patch(path, {"metadata": {"annotations": {"x": "y"}}}))["metadata"]["generation"] == 1
@@ -168,7 +170,7 @@ async def test_the_generation_of_a_slice_grows_with_content_and_labels_not_with_
     assert (await api.patch(path, {"endpoints": made["endpoints"]}))["metadata"]["generation"] == 3
 
 
-async def test_the_generation_of_a_deployment_grows_with_its_spec(api: Api) -> None:
+async def test_the_generation_of_a_deployment_increases_with_spec_changes(api: Api) -> None:
     await api.post(DEPLOYMENTS, deployment("a"))
     path = f"{DEPLOYMENTS}/a"
     assert (await api.patch(path, {"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"] == 1
@@ -181,20 +183,20 @@ async def test_the_generation_of_a_deployment_grows_with_its_spec(api: Api) -> N
 # ------------------------------------------------------------------------------------------------- status
 
 
-async def test_the_main_resource_leaves_the_status_alone(api: Api) -> None:
+async def test_an_update_of_the_main_resource_ignores_the_status(api: Api) -> None:
     made = await api.post(PODS, pod("a", nodeName="n"))
     patched = await api.patch(f"{PODS}/a", {"status": {"phase": "Running"}})
     assert patched["status"] == made["status"]
     assert version(patched) == version(made)
 
 
-async def test_a_new_pod_has_no_status_of_its_clients(api: Api) -> None:
+async def test_the_status_in_a_pod_create_is_ignored(api: Api) -> None:
     made = await api.post(PODS, {**pod("a"), "status": {"phase": "Running", "podIP": "10.1.2.3"}})
     assert made["status"]["phase"] == "Pending"
     assert "podIP" not in made["status"]
 
 
-async def test_the_status_subresource_changes_the_status_only(api: Api) -> None:
+async def test_the_status_subresource_changes_only_the_status(api: Api) -> None:
     made = await api.post(PODS, pod("a", {"app": "x"}, nodeName="n"))
     body = {**made, "status": {"phase": "Running"}, "spec": {**made["spec"], "nodeName": "m"}}
     body["metadata"] = {**made["metadata"], "labels": {"app": "y"}}
@@ -214,7 +216,7 @@ async def test_a_kind_without_a_status_has_no_status_subresource(api: Api) -> No
 # -------------------------------------------------------------------------------------------- merge patch
 
 
-async def test_a_merge_patch_sets_removes_and_keeps(api: Api) -> None:
+async def test_a_merge_patch_sets_removes_and_keeps_fields(api: Api) -> None:
     await api.config_map("a", {"l": "v", "m": "w"}, x="1", y="2")
     patched = await api.patch(
         A, {"metadata": {"labels": {"l": None}}, "data": {"x": "9", "z": "3", "none": None}}
@@ -223,13 +225,13 @@ async def test_a_merge_patch_sets_removes_and_keeps(api: Api) -> None:
     assert patched["metadata"]["labels"] == {"m": "w"}
 
 
-async def test_a_merge_patch_puts_lists_in_place_of_lists(api: Api) -> None:
+async def test_a_merge_patch_replaces_lists(api: Api) -> None:
     await api.post(SERVICES, service("a", ports=[{"name": "x", "port": 1}, {"name": "y", "port": 2}]))
     patched = await api.patch(f"{SERVICES}/a", {"spec": {"ports": [{"name": "z", "port": 3}]}})
     assert [port["name"] for port in patched["spec"]["ports"]] == ["z"]
 
 
-async def test_a_patch_that_names_a_version_conflicts_where_it_is_not_the_last(api: Api) -> None:
+async def test_a_patch_with_a_stale_version_conflicts(api: Api) -> None:
     made = await api.config_map("a")
     await api.patch(A, {"data": {"x": "1"}})
     old = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"x": "2"}}
@@ -237,13 +239,13 @@ async def test_a_patch_that_names_a_version_conflicts_where_it_is_not_the_last(a
     assert refusal == (409, "Conflict", STALE, {"name": "a", "kind": "configmaps"})
 
 
-async def test_a_patch_does_not_create(api: Api) -> None:
+async def test_a_patch_of_a_missing_object_is_not_found(api: Api) -> None:
     refusal = await api.refused("PATCH", A, {}, content_type=MERGE)
     assert refusal == (404, "NotFound", 'configmaps "a" not found', {"name": "a", "kind": "configmaps"})
 
 
 @pytest.mark.parametrize("field", ["name", "namespace"])
-async def test_a_patch_does_not_rename(api: Api, field: str) -> None:
+async def test_a_patch_cannot_rename_an_object(api: Api, field: str) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, {"metadata": {field: "other"}}, content_type=MERGE)
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
@@ -255,20 +257,20 @@ async def test_a_patch_does_not_rename(api: Api, field: str) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/json", None])
-async def test_a_patch_of_an_unknown_type_is_refused(api: Api, content_type: str | None) -> None:
+async def test_an_unsupported_patch_type_is_rejected(api: Api, content_type: str | None) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, b"{}", content_type=content_type)
     assert (refusal.code, refusal.reason) == (415, "UnsupportedMediaType")
 
 
 @pytest.mark.parametrize("content_type", [MERGE, STRATEGIC, JSON_PATCH])
-async def test_a_patch_that_cannot_be_read_is_refused(api: Api, content_type: str) -> None:
+async def test_a_malformed_patch_is_rejected(api: Api, content_type: str) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, b"{", content_type=content_type)
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
 
 
-async def test_a_merge_patch_that_is_no_object_is_refused(api: Api) -> None:
+async def test_a_merge_patch_that_is_not_an_object_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, b"[]", content_type=MERGE)
     assert refusal.message == (
@@ -276,7 +278,7 @@ async def test_a_merge_patch_that_is_no_object_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_patch_that_spoils_the_object_is_refused(api: Api) -> None:
+async def test_a_patch_that_makes_the_object_undecodable_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, {"data": 5}, content_type=MERGE)
     assert (refusal.code, refusal.reason) == (422, "Invalid")
@@ -286,19 +288,19 @@ async def test_a_patch_that_spoils_the_object_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_patch_is_validated(api: Api) -> None:
+async def test_the_patched_object_is_validated(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, {"metadata": {"labels": {"a": "!"}}}, content_type=MERGE)
     assert (refusal.code, refusal.causes[0][1]) == (422, "metadata.labels")
 
 
-async def test_a_patch_warns_of_fields_nobody_knows(api: Api) -> None:
+async def test_a_patch_with_unknown_fields_causes_a_warning(api: Api) -> None:
     await api.config_map("a")
     answer = await api("PATCH", A, {"foo": 5}, content_type=MERGE)
     assert (answer.code, answer.warnings) == (200, ['299 - "unknown field \\"foo\\""'])
 
 
-async def test_force_is_for_apply_alone(api: Api) -> None:
+async def test_force_is_accepted_only_for_apply(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, {}, content_type=MERGE, query={"force": "true"})
     assert refusal.message == (
@@ -326,7 +328,7 @@ def operation(op: str, path: str, value: Any = None, **more: str) -> dict[str, A
         ([operation("replace", "/data/new", "3")], {"x": "1", "y": "2", "new": "3"}),
     ],
 )
-async def test_a_json_patch_is_carried_out(
+async def test_a_json_patch_is_applied(
     api: Api, operations: list[dict[str, Any]], data: dict[str, str]
 ) -> None:
     await api.config_map("a", x="1", y="2")
@@ -350,7 +352,7 @@ async def test_a_json_patch_that_fails_changes_nothing(api: Api, operations: lis
     assert await api.get(A) == made
 
 
-async def test_a_json_patch_that_is_no_list_is_refused(api: Api) -> None:
+async def test_a_json_patch_that_is_not_a_list_is_rejected(api: Api) -> None:
     await api.config_map("a")
     refusal = await api.refused("PATCH", A, b"{}", content_type=JSON_PATCH)
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
@@ -360,7 +362,7 @@ async def test_a_json_patch_that_is_no_list_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_json_patch_has_ten_thousand_operations_at_most(api: Api) -> None:
+async def test_a_json_patch_has_at_most_ten_thousand_operations(api: Api) -> None:
     await api.config_map("a", x="1")
     refusal = await api.refused(
         "PATCH", A, [operation("test", "/data/x", "1")] * 10001, content_type=JSON_PATCH
@@ -394,7 +396,7 @@ async def test_a_strategic_patch_replaces_by_directive(api: Api) -> None:
     assert patched["data"] == {"z": "3"}
 
 
-async def test_a_strategic_patch_adds_to_and_takes_from_lists_of_plain_values(api: Api) -> None:
+async def test_a_strategic_patch_adds_to_and_removes_from_lists_of_primitives(api: Api) -> None:
     metadata = {"name": "a", "finalizers": ["example.com/one", "example.com/two"]}
     await api.post(CONFIG_MAPS, {"metadata": metadata})
     patched = await api.patch(A, {"metadata": {"finalizers": ["example.com/three"]}}, STRATEGIC)

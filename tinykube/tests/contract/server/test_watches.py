@@ -34,7 +34,9 @@ async def now(api: Api, path: str = CONFIG_MAPS) -> int:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
-async def test_without_a_version_it_begins_with_what_is_there(api: Api, query: dict[str, str]) -> None:
+async def test_a_watch_without_a_version_starts_with_existing_objects(
+    api: Api, query: dict[str, str]
+) -> None:
     await api.config_map("a")
     await api.config_map("b")
     async with api.watch(CONFIG_MAPS, **query) as watching:
@@ -43,7 +45,7 @@ async def test_without_a_version_it_begins_with_what_is_there(api: Api, query: d
         assert await watching.told(1) == [("ADDED", "c")]
 
 
-async def test_from_a_version_it_tells_what_came_later_and_nothing_else(api: Api) -> None:
+async def test_a_watch_from_a_version_reports_only_later_changes(api: Api) -> None:
     await api.config_map("a")
     since = version(await api.config_map("b"))
     await api.config_map("c")
@@ -52,7 +54,7 @@ async def test_from_a_version_it_tells_what_came_later_and_nothing_else(api: Api
         assert await watching.told(2) == [("ADDED", "c"), ("DELETED", "a")]
 
 
-async def test_from_the_version_of_a_list_nothing_is_missed_nor_told_twice(api: Api) -> None:
+async def test_a_watch_from_the_version_of_a_list_has_no_gap_and_no_duplicate(api: Api) -> None:
     await api.config_map("a")
     since = await now(api)
     async with api.watch(CONFIG_MAPS, resourceVersion=since) as watching:
@@ -60,13 +62,13 @@ async def test_from_the_version_of_a_list_nothing_is_missed_nor_told_twice(api: 
         assert await watching.told(1) == [("ADDED", "b")]
 
 
-async def test_from_a_version_of_the_future_there_is_silence(api: Api) -> None:
+async def test_a_watch_from_a_future_version_is_silent(api: Api) -> None:
     async with api.watch(CONFIG_MAPS, resourceVersion=99999999, timeoutSeconds=1) as watching:
         await api.config_map("a")
         assert await watching.rest() == []
 
 
-async def test_from_a_version_that_is_no_number_is_refused(api: Api) -> None:
+async def test_a_watch_from_a_non_numeric_version_is_rejected(api: Api) -> None:
     refusal = await api.refused("GET", CONFIG_MAPS, query={"watch": "true", "resourceVersion": "x"})
     assert (refusal.code, refusal.reason) == (500, None)
     assert (
@@ -75,7 +77,7 @@ async def test_from_a_version_that_is_no_number_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_watch_of_nothing_begins_at_once(api: Api) -> None:
+async def test_a_watch_without_events_responds_immediately(api: Api) -> None:
     async with asyncio.timeout(2), api.watch(CONFIG_MAPS, resourceVersion=await now(api)) as watching:
         assert watching.response.status == 200
 
@@ -98,21 +100,21 @@ async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
     assert set(mark["metadata"]) == {"resourceVersion", "annotations"}
 
 
-async def test_no_initial_events_end_with_a_bookmark_all_the_same(api: Api) -> None:
+async def test_empty_initial_events_end_with_a_bookmark_too(api: Api) -> None:
     async with api.watch(CONFIG_MAPS, allowWatchBookmarks="true", **INITIAL) as watching:
         (mark,) = await watching.take(1)
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["metadata"]["annotations"] == END
 
 
-async def test_initial_events_that_none_matches_end_with_a_bookmark(api: Api) -> None:
+async def test_initial_events_without_a_match_end_with_a_bookmark(api: Api) -> None:
     await api.config_map("a")
     query: dict[str, Any] = {**INITIAL, "allowWatchBookmarks": "true", "labelSelector": "app=web"}
     async with api.watch(CONFIG_MAPS, **query) as watching:
         assert (await watching.next())["type"] == "BOOKMARK"
 
 
-async def test_without_bookmarks_initial_events_have_no_end(api: Api) -> None:
+async def test_without_bookmarks_the_end_of_initial_events_is_not_marked(api: Api) -> None:
     await api.config_map("a")
     async with api.watch(CONFIG_MAPS, **INITIAL) as watching:
         assert await watching.told(1) == [("ADDED", "a")]
@@ -120,7 +122,7 @@ async def test_without_bookmarks_initial_events_have_no_end(api: Api) -> None:
         assert await watching.told(1) == [("ADDED", "b")]
 
 
-async def test_initial_events_are_not_older_than_asked(api: Api) -> None:
+async def test_initial_events_are_not_older_than_requested(api: Api) -> None:
     asked = version(await api.config_map("a"))
     query: dict[str, Any] = {**INITIAL, "allowWatchBookmarks": "true", "resourceVersion": asked}
     async with api.watch(CONFIG_MAPS, **query) as watching:
@@ -144,7 +146,7 @@ async def test_a_watch_list_ends_the_initial_state_with_a_bookmark(api: Api) -> 
     assert mark["object"]["metadata"]["annotations"] == END
 
 
-async def test_initial_events_may_be_refused_from_a_version(api: Api) -> None:
+async def test_initial_events_can_be_disabled_for_a_watch_from_a_version(api: Api) -> None:
     await api.config_map("a")
     query: dict[str, Any] = {
         "sendInitialEvents": "false",
@@ -206,7 +208,7 @@ async def test_the_events_of_an_object_arrive_in_order(api: Api) -> None:
     assert versions == sorted(set(versions))
 
 
-async def test_what_is_deleted_is_shown_as_it_was_at_the_version_of_its_end(api: Api) -> None:
+async def test_a_deleted_object_has_its_last_state_and_the_version_of_its_deletion(api: Api) -> None:
     made = await api.config_map("a", x="y")
     async with api.watch(CONFIG_MAPS, resourceVersion=version(made)) as watching:
         await api.delete(f"{CONFIG_MAPS}/a")
@@ -244,7 +246,7 @@ async def test_a_dry_run_causes_no_event(api: Api) -> None:
         assert await watching.told(1) == [("ADDED", "c")]
 
 
-async def test_what_begins_to_match_is_added_and_what_ceases_to_is_deleted(api: Api) -> None:
+async def test_an_object_that_starts_or_stops_matching_is_added_or_deleted(api: Api) -> None:
     made = await api.config_map("a", {"app": "db"}, x="1")
     query: dict[str, Any] = {"labelSelector": "app=web", "resourceVersion": version(made)}
     async with api.watch(CONFIG_MAPS, **query) as watching:
@@ -269,7 +271,9 @@ async def test_what_begins_to_match_is_added_and_what_ceases_to_is_deleted(api: 
 
 
 @pytest.mark.parametrize("accept", [PARTIAL, TABLE])
-async def test_what_ceases_to_match_is_shown_as_it_was_in_every_form(api: Api, accept: str) -> None:
+async def test_an_object_that_stops_matching_is_reported_in_its_last_matching_state(
+    api: Api, accept: str
+) -> None:
     made = await api.config_map("a", {"app": "web"}, x="1")
     query: dict[str, Any] = {"labelSelector": "app=web", "resourceVersion": version(made)}
     async with api.watch(CONFIG_MAPS, accept=accept, **query) as watching:
@@ -289,7 +293,7 @@ async def test_deleting_an_object_that_never_matched_causes_no_event(api: Api) -
         assert await watching.told(1) == [("ADDED", "b")]
 
 
-async def test_fields_select_as_labels_do(api: Api) -> None:
+async def test_field_selectors_filter_events_like_label_selectors(api: Api) -> None:
     made = await api.post(PODS, pod("p", nodeName="n"))
     query: dict[str, Any] = {"fieldSelector": "status.phase=Running", "resourceVersion": version(made)}
     async with api.watch(PODS, **query) as watching:
@@ -300,7 +304,7 @@ async def test_fields_select_as_labels_do(api: Api) -> None:
     assert events[1]["object"]["status"]["phase"] == "Running"
 
 
-async def test_one_object_is_watched_by_its_name(api: Api) -> None:
+async def test_a_single_object_is_watched_by_name(api: Api) -> None:
     await api.config_map("a")
     async with api.watch(CONFIG_MAPS, fieldSelector="metadata.name=b", resourceVersion="0") as watching:
         await api.config_map("c")
@@ -309,7 +313,7 @@ async def test_one_object_is_watched_by_its_name(api: Api) -> None:
         assert await watching.told(2) == [("ADDED", "b"), ("DELETED", "b")]
 
 
-async def test_a_namespace_hears_of_itself_alone(api: Api) -> None:
+async def test_a_namespaced_watch_reports_only_its_namespace(api: Api) -> None:
     since = await now(api)
     await api.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"x-{api.ns}"}})
     async with api.watch(CONFIG_MAPS, resourceVersion=since) as watching:
@@ -342,7 +346,7 @@ async def test_a_status_update_causes_an_event(api: Api) -> None:
     assert event["object"] == written
 
 
-async def test_a_finalizer_makes_a_deletion_two_events(api: Api) -> None:
+async def test_a_deletion_with_a_finalizer_causes_two_events(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})
     async with api.watch(CONFIG_MAPS, resourceVersion=version(made)) as watching:
         await api.delete(f"{CONFIG_MAPS}/a")
@@ -375,7 +379,7 @@ async def test_an_event_is_delivered_in_both_of_its_groups(api: Api) -> None:
     assert version(first["object"]) == version(second["object"])
 
 
-async def test_a_watch_warns_of_what_is_deprecated(api: Api) -> None:
+async def test_a_watch_of_a_deprecated_kind_has_a_warning(api: Api) -> None:
     async with api.watch(ENDPOINTS, timeoutSeconds=1) as watching:
         assert watching.response.headers["Warning"] == (
             '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
@@ -385,7 +389,7 @@ async def test_a_watch_warns_of_what_is_deprecated(api: Api) -> None:
 # -------------------------------------------------------------------------------------------- how it goes
 
 
-async def test_frames_are_lines_of_json(api: Api) -> None:
+async def test_watch_events_are_lines_of_json(api: Api) -> None:
     await api.config_map("a")
     await api.config_map("b")
     async with api.watch(CONFIG_MAPS) as watching:
@@ -396,31 +400,31 @@ async def test_frames_are_lines_of_json(api: Api) -> None:
             assert list(json.loads(line)) == ["type", "object"]
 
 
-async def test_a_watch_ends_silently_when_its_time_is_over(api: Api) -> None:
+async def test_a_watch_ends_silently_at_its_timeout(api: Api) -> None:
     await api.config_map("a")
     async with api.watch(CONFIG_MAPS, timeoutSeconds=1) as watching:
         assert [event["type"] for event in await watching.rest()] == ["ADDED"]
 
 
 @pytest.mark.parametrize("text", ["true", "True", "1", "", "yes"])
-async def test_what_is_not_false_is_true(api: Api, text: str) -> None:
+async def test_the_watch_parameter_is_true_for_most_values(api: Api, text: str) -> None:
     await api.config_map("a")
     async with api.watch(CONFIG_MAPS, watch=text) as watching:
         assert await watching.told(1) == [("ADDED", "a")]
 
 
 @pytest.mark.parametrize("text", ["false", "False", "FALSE", "0"])
-async def test_what_is_false_is_a_list(api: Api, text: str) -> None:
+async def test_a_false_watch_parameter_requests_a_list(api: Api, text: str) -> None:
     assert (await api.get(CONFIG_MAPS, query={"watch": text}))["kind"] == "ConfigMapList"
 
 
-async def test_a_bare_switch_is_on(api: Api) -> None:
+async def test_a_watch_parameter_without_a_value_is_true(api: Api) -> None:
     await api.config_map("a")
     async with api.session.get(f"/api/v1/namespaces/{api.ns}/configmaps?watch") as response:
         assert json.loads(await response.content.readline())["type"] == "ADDED"
 
 
-async def test_the_old_paths_watch(api: Api) -> None:
+async def test_the_deprecated_watch_paths_work(api: Api) -> None:
     await api.config_map("a")
     await api.config_map("b")
     async with api.watch("/api/v1/watch/namespaces/{ns}/configmaps", watch="") as watching:
@@ -429,7 +433,7 @@ async def test_the_old_paths_watch(api: Api) -> None:
         assert await watching.told(1) == [("ADDED", "b")]
 
 
-async def test_a_table_has_its_columns_in_the_first_event_alone(api: Api) -> None:
+async def test_only_the_first_table_event_has_column_definitions(api: Api) -> None:
     await api.config_map("a", x="y")
     async with api.watch(CONFIG_MAPS, accept=TABLE) as watching:
         first = await watching.next()
@@ -442,7 +446,7 @@ async def test_a_table_has_its_columns_in_the_first_event_alone(api: Api) -> Non
     assert second["object"]["rows"][0]["cells"][:2] == ["b", 0]
 
 
-async def test_metadata_alone_may_be_watched(api: Api) -> None:
+async def test_a_watch_is_available_as_metadata_only(api: Api) -> None:
     await api.config_map("a", x="y")
     async with api.watch(CONFIG_MAPS, accept=PARTIAL) as watching:
         event: dict[str, Any] = await watching.next()
@@ -452,7 +456,7 @@ async def test_metadata_alone_may_be_watched(api: Api) -> None:
     assert "data" not in found
 
 
-async def test_a_watch_in_yaml_is_not_to_be_had(api: Api) -> None:
+async def test_a_watch_in_yaml_is_not_acceptable(api: Api) -> None:
     answer = await api("GET", CONFIG_MAPS, query={"watch": "true"}, accept=YAML)
     assert answer.code == 406
     assert "only the following media types are accepted: application/json;stream=watch" in answer.text
