@@ -75,7 +75,7 @@ async def outage(server: Server, away_seconds: float) -> list[float]:
     return [moment - away_seconds for moment in sorted(followed_at)]
 
 
-async def test_a_thousand_clients_spread_their_attempts_evenly_and_are_all_back_in_two_seconds() -> None:
+async def test_a_thousand_clients_spread_their_retries_and_all_recover_in_two_seconds() -> None:
     server = Server()
     away_seconds = 5.0
     seconds_back = await outage(server, away_seconds)
@@ -88,7 +88,7 @@ async def test_a_thousand_clients_spread_their_attempts_evenly_and_are_all_back_
     assert server.most_in(0.1, away_seconds, away_seconds + 5) < 1250
 
 
-async def test_a_server_that_can_answer_only_some_of_a_thousand_clients_gets_all_of_them_back() -> None:
+async def test_all_of_a_thousand_clients_recover_with_a_server_of_limited_capacity() -> None:
     capacity = 500.0
     server = Server(capacity)
     seconds_back = await outage(server, 3.0)

@@ -19,7 +19,7 @@ def informer_of(source: FakeSource[Thing], name: str = "things") -> Informer[Thi
     return Informer(source, name=name, clock=FakeClock(), rng=random.Random(1))
 
 
-async def test_an_informer_is_read_and_heard() -> None:
+async def test_an_informer_provides_a_lister_and_dispatches_to_handlers() -> None:
     source = FakeSource([new("a")])
     informer = informer_of(source)
     lister: Lister[Thing] = informer.lister
@@ -56,7 +56,7 @@ async def test_a_late_handler_receives_the_stored_objects_and_misses_no_change()
         task.cancel()
 
 
-async def test_our_own_writes_are_told_to_the_store_and_read_at_once() -> None:
+async def test_recorded_own_writes_are_readable_immediately() -> None:
     source = FakeSource([new("a")])
     informer = informer_of(source)
     async with asyncio.TaskGroup() as group:
@@ -71,14 +71,14 @@ async def test_our_own_writes_are_told_to_the_store_and_read_at_once() -> None:
         task.cancel()
 
 
-async def test_statistics_are_those_of_both_halves() -> None:
+async def test_informer_statistics_combine_store_and_reflector() -> None:
     informer = informer_of(FakeSource([new("a")]), "widgets")
     statistics = informer.statistics()
     assert (statistics.store.name, statistics.reflector.name, informer.name) == ("widgets",) * 3
     assert statistics.reflector.phase == "stopped"
 
 
-async def test_waiting_for_several_names_each_that_is_missing_and_why() -> None:
+async def test_waiting_for_several_informers_reports_each_unsynced_one_with_its_reason() -> None:
     forbidden = FakeSource([new("a")])
     forbidden.fail_next(*[status_error(403, "Forbidden", "you may not read secrets")] * 100)
     stuck: FakeSource[Thing] = FakeSource()

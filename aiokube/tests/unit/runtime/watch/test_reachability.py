@@ -79,7 +79,7 @@ class Client:
 @pytest.mark.parametrize(
     "error", [REFUSED, RESET, TORN, BUSY, UNAVAILABLE], ids=["refused", "reset", "torn", "429", "503"]
 )
-async def test_all_caches_are_right_two_seconds_after_the_server_is_back(
+async def test_all_caches_are_current_two_seconds_after_the_server_returns(
     error: ClientError, away_seconds: float
 ) -> None:
     """It took 26 s after an outage of 65 s: each watch waited for its separate backoff."""
@@ -100,7 +100,7 @@ async def test_all_caches_are_right_two_seconds_after_the_server_is_back(
             task.cancel()
 
 
-async def test_a_source_attempts_at_most_once_a_second_even_if_others_wake_it_all_the_time() -> None:
+async def test_a_source_retries_at_most_once_a_second_even_if_others_wake_it_constantly() -> None:
     client = Client()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(client.run(), name="client")
@@ -121,7 +121,7 @@ async def test_a_source_attempts_at_most_once_a_second_even_if_others_wake_it_al
         task.cancel()
 
 
-async def test_what_the_server_asks_to_wait_is_kept_even_if_another_source_is_answered() -> None:
+async def test_retry_after_is_honoured_even_if_another_source_gets_a_response() -> None:
     reachability = new_reachability()
     async with asyncio.TaskGroup() as group:
         group.create_task(reachability.wait_turn("pods", "429", at_least_seconds=20.0), name="pods")
@@ -131,12 +131,12 @@ async def test_what_the_server_asks_to_wait_is_kept_even_if_another_source_is_an
     assert 20.0 <= now() <= 25.0
 
 
-async def test_a_server_that_asks_to_wait_for_a_day_is_asked_again_after_a_minute() -> None:
+async def test_a_retry_after_of_a_day_is_capped_at_a_minute() -> None:
     await new_reachability().wait_turn("pods", "429", at_least_seconds=86_400.0)
     assert 60.0 <= now() <= 75.0
 
 
-async def test_an_attempt_that_hangs_does_not_keep_the_others_from_trying() -> None:
+async def test_a_hanging_attempt_does_not_block_other_sources() -> None:
     client = Client()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(client.run(), name="client")
@@ -154,7 +154,7 @@ async def test_an_attempt_that_hangs_does_not_keep_the_others_from_trying() -> N
         task.cancel()
 
 
-async def test_one_line_begins_an_outage_one_ends_it_and_reminders_grow_rarer(
+async def test_an_outage_logs_its_start_its_end_and_increasingly_rare_reminders(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = Client()
@@ -174,7 +174,7 @@ async def test_one_line_begins_an_outage_one_ends_it_and_reminders_grow_rarer(
     assert [line for line in caplog.messages if "watch interrupted" in line] == []
 
 
-async def test_a_watch_that_breaks_again_and_again_is_told_at_the_same_growing_intervals(
+async def test_a_repeatedly_broken_watch_is_logged_at_growing_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = Client()
@@ -190,7 +190,7 @@ async def test_a_watch_that_breaks_again_and_again_is_told_at_the_same_growing_i
     assert 2 < len(lines) <= 16
 
 
-async def test_the_recovery_from_what_is_not_the_network_is_logged_too(
+async def test_recovery_from_non_network_failures_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = Client()
@@ -206,7 +206,7 @@ async def test_the_recovery_from_what_is_not_the_network_is_logged_too(
     assert "watch recovered: resource=pods after_seconds=" in caplog.text
 
 
-async def test_a_cache_without_a_gap_in_its_watch_is_current_immediately() -> None:
+async def test_a_cache_without_a_watch_gap_is_current_immediately() -> None:
     client = Client()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(client.run(), name="client")
@@ -218,7 +218,7 @@ async def test_a_cache_without_a_gap_in_its_watch_is_current_immediately() -> No
         task.cancel()
 
 
-async def test_a_cache_that_lost_its_watch_is_current_only_after_another_list() -> None:
+async def test_a_cache_that_lost_its_watch_is_current_only_after_a_relist() -> None:
     client = Client()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(client.run(), name="client")
@@ -241,7 +241,7 @@ async def test_a_cache_that_lost_its_watch_is_current_only_after_another_list() 
         task.cancel()
 
 
-async def test_an_endless_list_is_asked_for_with_growing_pauses() -> None:
+async def test_an_endless_list_is_retried_with_growing_delays() -> None:
     source: FakeSource[Thing] = FakeSource([new(f"thing-{number:04}") for number in range(600)])
     endless = EndlessSource(source)
     informer = Informer(endless, name="things", clock=FakeClock(), rng=random.Random(1), settings=LIST_FIRST)
@@ -252,7 +252,7 @@ async def test_an_endless_list_is_asked_for_with_growing_pauses() -> None:
         task.cancel()
 
 
-async def test_an_endless_list_of_new_objects_is_given_up_and_the_memory_returned() -> None:
+async def test_an_endless_list_of_new_objects_is_abandoned_and_its_memory_released() -> None:
     """Each page has new valid objects and a new token: 3 GB were stored before."""
     endless = InventingSource()
     settings = msgspec.structs.replace(LIST_FIRST, max_objects=2_000)

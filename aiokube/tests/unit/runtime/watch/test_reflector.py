@@ -25,7 +25,9 @@ def source() -> FakeSource[Thing]:
     return FakeSource([new("a"), new("b"), new("c")])
 
 
-async def test_the_state_comes_in_one_step_and_then_every_change(source: FakeSource[Thing]) -> None:
+async def test_the_initial_state_is_stored_atomically_and_followed_by_every_change(
+    source: FakeSource[Thing],
+) -> None:
     async with running(source) as it:
         assert it.asked() == ["stream newest"]
         assert it.store.synced
@@ -38,7 +40,7 @@ async def test_the_state_comes_in_one_step_and_then_every_change(source: FakeSou
         it.assert_alike()
 
 
-async def test_a_list_comes_in_pages_and_is_stored_in_one_step() -> None:
+async def test_a_paged_list_is_stored_atomically() -> None:
     source = FakeSource([new(f"thing-{number:04}") for number in range(1201)])
     sizes: set[int] = set()
     async with running(source, LIST_FIRST, settled=False) as it:
@@ -49,7 +51,7 @@ async def test_a_list_comes_in_pages_and_is_stored_in_one_step() -> None:
         it.assert_alike()
 
 
-async def test_what_happens_between_the_list_and_the_watch_is_not_lost(source: FakeSource[Thing]) -> None:
+async def test_changes_between_list_and_watch_are_not_lost(source: FakeSource[Thing]) -> None:
     source.page_delay_seconds = 1.0
     async with running(source, LIST_FIRST) as it:
         source.fail_next(ConnectionFailedError("refused"), on="watch")
@@ -69,7 +71,7 @@ async def test_an_empty_resource_syncs_too() -> None:
             it.assert_alike()
 
 
-async def test_changes_right_after_the_initial_events_in_the_same_batch_are_live_ones(
+async def test_changes_after_the_initial_events_in_the_same_batch_are_dispatched_as_live(
     source: FakeSource[Thing],
 ) -> None:
     source.mangle = lambda batch: (
@@ -80,7 +82,9 @@ async def test_changes_right_after_the_initial_events_in_the_same_batch_are_live
         assert it.store.resource_version == "110"
 
 
-async def test_what_changes_while_the_initial_events_come_is_part_of_them(source: FakeSource[Thing]) -> None:
+async def test_changes_during_the_initial_events_are_part_of_the_initial_state(
+    source: FakeSource[Thing],
+) -> None:
     source.mangle = lambda batch: (
         [
             *batch[:-1],
@@ -95,7 +99,7 @@ async def test_what_changes_while_the_initial_events_come_is_part_of_them(source
         assert it.recorder.take() == ["+b@105", "+c@103"]
 
 
-async def test_watches_end_twice_a_minute_and_go_on_without_a_relist_or_a_gap(
+async def test_watches_are_renewed_twice_a_minute_without_a_relist_or_gap(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -110,7 +114,7 @@ async def test_watches_end_twice_a_minute_and_go_on_without_a_relist_or_a_gap(
         it.assert_alike()
 
 
-async def test_the_watches_of_two_reflectors_do_not_end_together() -> None:
+async def test_watch_timeouts_of_two_reflectors_are_jittered() -> None:
     lengths = []
     for seed in (1, 2):
         source = FakeSource([new("a")])
@@ -124,7 +128,7 @@ async def test_the_watches_of_two_reflectors_do_not_end_together() -> None:
     assert all(28 <= (seconds or 0) <= 34 for each in lengths for seconds in each[1:])
 
 
-async def test_bookmarks_keep_the_version_fresh_where_nothing_happens(source: FakeSource[Thing]) -> None:
+async def test_bookmarks_keep_the_resource_version_fresh_without_changes(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.pass_versions(5000)
         await asyncio.sleep(61)
@@ -141,7 +145,7 @@ async def test_bookmarks_keep_the_version_fresh_where_nothing_happens(source: Fa
 # messages
 
 
-async def test_waiting_for_the_store_says_why_it_is_not_there(source: FakeSource[Thing]) -> None:
+async def test_waiting_for_sync_reports_why_the_store_is_not_synced(source: FakeSource[Thing]) -> None:
     source.fail_next(*[status_error(403, "Forbidden", "things is forbidden: no list for you")] * 10)
     async with running(source) as it:
         with pytest.raises(NotSyncedError, match="no list for you") as caught:
@@ -159,7 +163,7 @@ async def test_a_timeout_without_an_error_reports_a_slow_server(source: FakeSour
             await it.reflector.wait_synced(3)
 
 
-async def test_statistics_tell_the_phase_and_the_last_proof_of_life(source: FakeSource[Thing]) -> None:
+async def test_statistics_report_the_phase_and_the_last_sign_of_life(source: FakeSource[Thing]) -> None:
     source.fail_next(ConnectionFailedError("localhost:6443: connection refused"))
     reflector = Reflector(source, Store[Thing]("things"), clock=FakeClock(), rng=random.Random(1))
     assert reflector.statistics().phase == "stopped"
@@ -184,7 +188,7 @@ async def test_statistics_tell_the_phase_and_the_last_proof_of_life(source: Fake
     assert reflector.statistics().phase == "stopped"
 
 
-async def test_a_reflector_does_not_run_twice_at_a_time(source: FakeSource[Thing]) -> None:
+async def test_a_reflector_cannot_run_twice_concurrently(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         with pytest.raises(RuntimeError, match="running already"):
             await it.reflector.run()
@@ -214,7 +218,7 @@ async def test_a_stopped_reflector_resumes_from_the_stores_version(
 
 
 @pytest.mark.parametrize("stop_after", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.5])
-async def test_stopping_at_any_moment_leaves_all_of_a_list_or_nothing(stop_after: float) -> None:
+async def test_stopping_at_any_time_leaves_a_complete_list_or_nothing(stop_after: float) -> None:
     source = FakeSource([new(f"thing-{number}") for number in range(1200)])
     source.page_delay_seconds = 1.0
     async with running(source, LIST_FIRST) as it:
@@ -223,7 +227,7 @@ async def test_stopping_at_any_moment_leaves_all_of_a_list_or_nothing(stop_after
     assert it.store.synced is (stop_after > 3)
 
 
-async def test_a_bug_in_a_source_is_not_mistaken_for_bad_weather(source: FakeSource[Thing]) -> None:
+async def test_an_unexpected_exception_in_a_source_is_not_retried(source: FakeSource[Thing]) -> None:
     source.fail_next(KeyError("a bug"))
     reflector = Reflector(source, Store[Thing]("things"), clock=FakeClock(), rng=random.Random(1))
     with pytest.raises(KeyError, match="a bug"):
@@ -231,7 +235,7 @@ async def test_a_bug_in_a_source_is_not_mistaken_for_bad_weather(source: FakeSou
     assert reflector.statistics().phase == "stopped"
 
 
-async def test_a_watch_that_never_runs_dry_lets_others_run() -> None:
+async def test_a_constantly_busy_watch_does_not_starve_other_tasks() -> None:
     """Buffered data is read without suspending, so reading must yield explicitly."""
 
     class Torrent:
@@ -260,7 +264,7 @@ async def test_a_watch_that_never_runs_dry_lets_others_run() -> None:
     assert 0 < int(store.resource_version) < 20_000
 
 
-async def test_a_failure_while_closing_a_watch_changes_nothing(source: FakeSource[Thing]) -> None:
+async def test_errors_while_closing_a_watch_are_ignored(source: FakeSource[Thing]) -> None:
     class Grumpy(FakeSource[Thing]):
         @asynccontextmanager
         async def watch(self, **how: object) -> AsyncIterator[AsyncIterator[Batch[Thing]]]:

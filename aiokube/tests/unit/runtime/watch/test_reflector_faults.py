@@ -27,7 +27,7 @@ def source() -> FakeSource[Thing]:
 # ------------------------------------------------------------------------------------------------ connections
 
 
-async def test_a_broken_connection_is_taken_up_where_it_broke(source: FakeSource[Thing]) -> None:
+async def test_a_broken_watch_resumes_at_the_last_resource_version(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.modify(new("a", "1"))
         await settle()
@@ -39,7 +39,7 @@ async def test_a_broken_connection_is_taken_up_where_it_broke(source: FakeSource
         it.assert_alike()
 
 
-async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_soon_after_its_return(
+async def test_a_server_that_is_down_is_polled_every_second_and_followed_soon_after_its_return(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -54,7 +54,7 @@ async def test_a_server_that_is_down_gets_a_request_a_second_and_is_followed_soo
         assert len([asked for asked in it.asked() if asked.startswith("stream")]) == 1, "no relist"
 
 
-async def test_a_healthy_watch_ends_a_series_of_failures(source: FakeSource[Thing]) -> None:
+async def test_a_healthy_watch_resets_the_failure_count(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.fail_next(*[REFUSED] * 8)
         source.break_watches(REFUSED)
@@ -71,7 +71,7 @@ async def test_a_healthy_watch_ends_a_series_of_failures(source: FakeSource[Thin
 @pytest.mark.parametrize("bookmark_seconds", [60.0, None], ids=["bookmarks", "no bookmarks"])
 @pytest.mark.parametrize("alive_seconds", [0.0, 3.0, 61.0], ids=["at once", "soon", "later"])
 @pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
-async def test_a_connection_that_died_without_a_word_is_found_out_within_45_seconds(
+async def test_a_silently_dead_connection_is_detected_within_45_seconds(
     alive_seconds: float, bookmark_seconds: float | None, settings: ReflectorSettings | None
 ) -> None:
     """The bookmark that ends initial events was not counted: it took 396 s in the first minute of a watch."""
@@ -86,7 +86,7 @@ async def test_a_connection_that_died_without_a_word_is_found_out_within_45_seco
         assert it.store.statistics().replaces == relists, "no relist"
 
 
-async def test_where_bookmarks_come_each_five_seconds_a_dead_connection_is_found_out_in_15() -> None:
+async def test_with_bookmarks_every_five_seconds_a_dead_connection_is_detected_in_15_seconds() -> None:
     source = FakeSource([new("a")], bookmark_seconds=5.0)
     async with running(source) as it:
         await asyncio.sleep(41)
@@ -97,7 +97,7 @@ async def test_where_bookmarks_come_each_five_seconds_a_dead_connection_is_found
 
 
 @pytest.mark.parametrize("bookmark_seconds", [60.0, 5.0, None])
-async def test_a_quiet_cluster_sees_no_needless_reconnect(bookmark_seconds: float | None) -> None:
+async def test_a_quiet_cluster_causes_no_unnecessary_reconnects(bookmark_seconds: float | None) -> None:
     source = FakeSource([new("a")], bookmark_seconds=bookmark_seconds)
     async with running(source) as it:
         await asyncio.sleep(7200)
@@ -105,7 +105,7 @@ async def test_a_quiet_cluster_sees_no_needless_reconnect(bookmark_seconds: floa
         assert (statistics.errors, statistics.lists, statistics.following_since) == (0, 1, 0.0)
 
 
-async def test_a_silent_watch_takes_the_other_open_connections_with_it() -> None:
+async def test_a_silent_watch_discards_the_other_pooled_connections() -> None:
     distrusted = []
 
     class Pooled(FakeSource[Thing]):
@@ -119,7 +119,7 @@ async def test_a_silent_watch_takes_the_other_open_connections_with_it() -> None
         assert distrusted == [42.0]
 
 
-async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_again_and_again(
+async def test_a_server_that_stopped_sending_bookmarks_is_relisted_only_once(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -135,7 +135,7 @@ async def test_a_server_that_has_stopped_sending_bookmarks_is_not_called_dead_ag
         assert set(it.asked()) == {"watch 103"}
 
 
-async def test_a_watch_that_is_never_answered_is_given_up_after_20_seconds(source: FakeSource[Thing]) -> None:
+async def test_an_unanswered_watch_request_times_out_after_20_seconds(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.hang_next()
         source.break_watches(REFUSED)
@@ -146,7 +146,7 @@ async def test_a_watch_that_is_never_answered_is_given_up_after_20_seconds(sourc
         it.assert_alike()
 
 
-async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[Thing]) -> None:
+async def test_an_unanswered_request_times_out(source: FakeSource[Thing]) -> None:
     for settings in (None, LIST_FIRST):
         source.hang_next()
         async with running(source, settings) as it:
@@ -157,7 +157,7 @@ async def test_a_request_that_is_never_answered_is_given_up(source: FakeSource[T
             it.assert_alike()
 
 
-async def test_a_watch_that_always_ends_at_once_is_not_opened_in_a_hot_loop(
+async def test_a_watch_that_always_ends_immediately_is_not_reopened_in_a_hot_loop(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -171,7 +171,7 @@ async def test_a_watch_that_always_ends_at_once_is_not_opened_in_a_hot_loop(
 # ---------------------------------------------------------------------------------------------- initial events
 
 
-async def test_a_server_that_knows_no_initial_events_is_listed(source: FakeSource[Thing]) -> None:
+async def test_a_server_without_watch_list_support_is_listed(source: FakeSource[Thing]) -> None:
     source.knows_watch_list = False
     async with running(source) as it:
         assert it.asked() == ["stream newest", "list newest", "watch 103"]
@@ -184,7 +184,7 @@ async def test_a_server_that_knows_no_initial_events_is_listed(source: FakeSourc
         assert it.asked() == ["watch 103", "list 103", "watch 113"], "and it is not asked again"
 
 
-async def test_initial_events_whose_end_is_dropped_are_listed_instead(
+async def test_initial_events_with_a_dropped_end_bookmark_are_replaced_by_a_list(
     source: FakeSource[Thing], caplog: pytest.LogCaptureFixture
 ) -> None:
     """k9s#4186: a proxy drops the end bookmark, and nothing ever reports it."""
@@ -213,7 +213,7 @@ async def test_initial_events_that_never_end_are_replaced_by_a_list_after_five_m
         it.assert_alike()
 
 
-async def test_a_server_that_overlooks_the_wish_for_initial_events_is_listed(
+async def test_a_server_that_ignores_send_initial_events_is_listed(
     source: FakeSource[Thing],
 ) -> None:
     source.ignores_watch_list = True
@@ -222,7 +222,7 @@ async def test_a_server_that_overlooks_the_wish_for_initial_events_is_listed(
         it.assert_alike()
 
 
-async def test_initial_events_that_are_cut_off_leave_the_store_as_it_was(source: FakeSource[Thing]) -> None:
+async def test_interrupted_initial_events_leave_the_store_unchanged(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.sends_initial_events_end = False
         source.delete(key("a"), silently=True)
@@ -242,7 +242,7 @@ async def test_initial_events_that_are_cut_off_leave_the_store_as_it_was(source:
 
 @pytest.mark.parametrize("in_stream", [True, False], ids=["ERROR event", "HTTP"])
 @pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
-async def test_an_expired_version_is_one_relist_with_deletions_derived(
+async def test_an_expired_version_causes_one_relist_that_detects_deletions(
     source: FakeSource[Thing], in_stream: bool, settings: None
 ) -> None:
     source.says_expired_in_stream = in_stream
@@ -261,7 +261,7 @@ async def test_an_expired_version_is_one_relist_with_deletions_derived(
         it.assert_alike()
 
 
-async def test_an_expired_error_with_an_odd_reason_is_expired_all_the_same(source: FakeSource[Thing]) -> None:
+async def test_a_410_with_an_unusual_reason_is_treated_as_expired(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.inject(WatchError(failure_status(410, "HistoryIsBunk", "who needs it")))
         source.modify(new("a", "x"), silently=True)
@@ -269,14 +269,14 @@ async def test_an_expired_error_with_an_odd_reason_is_expired_all_the_same(sourc
         it.assert_alike()
 
 
-async def test_what_came_before_an_error_in_the_same_batch_counts(source: FakeSource[Thing]) -> None:
+async def test_events_before_an_error_in_the_same_batch_are_applied(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.inject(modified(thing("a", 110, uid="uid-1")), WatchError(expired_error().status))
         await settle()
         assert it.asked() == ["stream newest", "stream 110"]
 
 
-async def test_a_list_that_expires_on_its_second_page_is_taken_whole() -> None:
+async def test_a_list_that_expires_on_its_second_page_is_repeated_without_paging() -> None:
     source = FakeSource([new(f"thing-{number:04}") for number in range(1000)])
     source.page_delay_seconds = 1.0
     async with running(source, LIST_FIRST) as it:
@@ -289,7 +289,7 @@ async def test_a_list_that_expires_on_its_second_page_is_taken_whole() -> None:
         it.assert_alike()
 
 
-async def test_versions_that_always_expire_do_not_make_a_hot_loop(source: FakeSource[Thing]) -> None:
+async def test_constantly_expiring_versions_do_not_cause_a_hot_loop(source: FakeSource[Thing]) -> None:
     """k/k#133810: relists 43 ms apart."""
     async with running(source) as it:
         for _ in range(2000):
@@ -302,7 +302,7 @@ async def test_versions_that_always_expire_do_not_make_a_hot_loop(source: FakeSo
 # ----------------------------------------------------------------------------------------- never back in time
 
 
-async def test_a_replica_that_lags_is_waited_for(source: FakeSource[Thing]) -> None:
+async def test_the_reflector_waits_for_a_lagging_replica(source: FakeSource[Thing]) -> None:
     async with running(source, LIST_FIRST) as it:
         source.hold()
         [newer] = [source.create(new("d"))]
@@ -316,7 +316,7 @@ async def test_a_replica_that_lags_is_waited_for(source: FakeSource[Thing]) -> N
         it.assert_alike()
 
 
-async def test_a_server_that_lost_history_is_believed_after_some_tries_and_loudly(
+async def test_a_server_that_lost_history_is_accepted_after_some_tries_with_a_warning(
     source: FakeSource[Thing], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(source) as it:
@@ -338,7 +338,7 @@ async def test_a_server_that_lost_history_is_believed_after_some_tries_and_loudl
         it.assert_alike()
 
 
-async def test_a_server_that_lost_history_and_sends_bookmarks_is_found_out_in_minutes(
+async def test_a_server_that_lost_history_is_detected_by_its_bookmarks_within_minutes(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -351,7 +351,7 @@ async def test_a_server_that_lost_history_and_sends_bookmarks_is_found_out_in_mi
         it.assert_alike()
 
 
-async def test_our_write_that_a_restore_took_back_is_found_out(source: FakeSource[Thing]) -> None:
+async def test_an_own_write_undone_by_a_restore_is_detected(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         backup = source.backup()
         source.hold()
@@ -363,7 +363,7 @@ async def test_our_write_that_a_restore_took_back_is_found_out(source: FakeSourc
         it.assert_alike()
 
 
-async def test_bookmarks_from_the_past_do_not_move_the_version_back(source: FakeSource[Thing]) -> None:
+async def test_stale_bookmarks_do_not_move_the_resource_version_back(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.inject(Bookmark("50"))
         await settle()
@@ -373,7 +373,7 @@ async def test_bookmarks_from_the_past_do_not_move_the_version_back(source: Fake
         assert it.asked() == ["stream newest", "watch 103"]
 
 
-async def test_events_doubled_and_out_of_order_come_to_the_same(source: FakeSource[Thing]) -> None:
+async def test_duplicated_and_reordered_events_give_the_same_state(source: FakeSource[Thing]) -> None:
     source.mangle = lambda batch: [*reversed(batch), *batch, *batch]
     source.bookmark_seconds = None
     async with running(source, LIST_FIRST) as it:
@@ -391,7 +391,7 @@ async def test_events_doubled_and_out_of_order_come_to_the_same(source: FakeSour
 # ------------------------------------------------------------------------------------------- a failing server
 
 
-async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(source: FakeSource[Thing]) -> None:
+async def test_retry_after_is_honoured_exactly_and_causes_no_relist(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         it.asked()
         source.fail_next(
@@ -405,7 +405,7 @@ async def test_being_busy_is_honoured_to_the_second_and_leads_to_no_relist(sourc
         it.assert_alike()
 
 
-async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]) -> None:
+async def test_repeated_internal_errors_cause_no_relist(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         for _ in range(4):
             source.inject(WatchError(failure_status(500, "InternalError", "etcdserver: leader changed")))
@@ -415,7 +415,7 @@ async def test_a_storm_of_internal_errors_is_weathered(source: FakeSource[Thing]
         assert [asked for asked in it.asked() if asked.startswith("stream")] == ["stream newest"]
 
 
-async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> None:
+async def test_a_403_is_reported_and_recovers_when_permission_returns(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.fail_next(*[status_error(403, "Forbidden", "RBAC was removed")] * 5)
         source.end_watches()
@@ -433,7 +433,7 @@ async def test_being_forbidden_shows_and_heals(source: FakeSource[Thing]) -> Non
 # --------------------------------------------------------------------------------------------- broken objects
 
 
-async def test_an_event_that_cannot_be_decoded_is_made_up_for_at_once(source: FakeSource[Thing]) -> None:
+async def test_an_undecodable_event_causes_an_immediate_relist(source: FakeSource[Thing]) -> None:
     async with running(source) as it:
         source.modify(new("a", "garbled on its way"), silently=True)
         source.inject(UndecodableEventError("things", "unexpected byte", key=key("a")))
@@ -444,7 +444,9 @@ async def test_an_event_that_cannot_be_decoded_is_made_up_for_at_once(source: Fa
         assert "ns/a" in statistics.last_error
 
 
-async def test_an_object_that_never_can_be_decoded_holds_nothing_else_up(source: FakeSource[Thing]) -> None:
+async def test_a_permanently_undecodable_object_does_not_block_other_objects(
+    source: FakeSource[Thing],
+) -> None:
     poison = UndecodableEventError("things", "expected int", key=key("a"))
     async with running(source) as it:
         for number in range(600):
@@ -459,7 +461,7 @@ async def test_an_object_that_never_can_be_decoded_holds_nothing_else_up(source:
         assert len(relists) <= 6, "each costs the server a whole list"
 
 
-async def test_an_object_that_cannot_be_decoded_among_initial_events_stays_as_it_was(
+async def test_an_undecodable_object_in_the_initial_events_keeps_its_stored_state(
     source: FakeSource[Thing],
 ) -> None:
     async with running(source) as it:
@@ -486,7 +488,7 @@ async def test_an_object_that_cannot_be_decoded_among_initial_events_stays_as_it
         assert it.store.statistics().replaces == 2
 
 
-async def test_a_list_that_cannot_be_read_leaves_the_watch_going(source: FakeSource[Thing]) -> None:
+async def test_an_undecodable_list_does_not_stop_the_watch(source: FakeSource[Thing]) -> None:
     async with running(source, LIST_FIRST) as it:
         source.fail_next(*[UnexpectedResponseError("expected int at $.items[0]")] * 50, on="list")
         source.inject(UndecodableEventError("things", "expected int", key=ObjectKey("ns", "a")))

@@ -68,7 +68,7 @@ class StreamingSource(FakeSource[Thing]):
         return Stream(self, resource_version)
 
 
-async def test_a_list_is_taken_whole_and_stored_in_one_step() -> None:
+async def test_a_streamed_list_is_stored_atomically() -> None:
     source = StreamingSource()
     source.part_seconds = 1.0
     sizes: set[int] = set()
@@ -82,7 +82,7 @@ async def test_a_list_is_taken_whole_and_stored_in_one_step() -> None:
         it.assert_alike()
 
 
-async def test_what_changes_while_it_comes_is_watched_afterwards() -> None:
+async def test_changes_during_a_streamed_list_are_received_by_the_watch() -> None:
     source = StreamingSource()
     source.part_seconds = 1.0
     async with running(source, LIST_FIRST, settled=False) as it:
@@ -93,14 +93,14 @@ async def test_what_changes_while_it_comes_is_watched_afterwards() -> None:
         it.assert_alike()
 
 
-async def test_without_watches_of_initial_events_it_is_not_asked_for() -> None:
+async def test_no_streamed_list_is_requested_if_watch_list_is_used() -> None:
     source = StreamingSource()
     async with running(source) as it:
         assert it.asked() == ["stream newest"]
         assert source.streams == 0
 
 
-async def test_a_list_that_breaks_off_leaves_nothing_and_is_taken_in_pages() -> None:
+async def test_an_interrupted_streamed_list_is_discarded_and_replaced_by_pages() -> None:
     source = StreamingSource()
     source.parts_until_break = 2
     async with running(source, LIST_FIRST) as it:
@@ -113,7 +113,7 @@ async def test_a_list_that_breaks_off_leaves_nothing_and_is_taken_in_pages() -> 
         assert "reset" in it.reflector.statistics().last_error
 
 
-async def test_a_list_that_takes_too_long_is_taken_in_pages() -> None:
+async def test_a_streamed_list_that_takes_too_long_is_replaced_by_pages() -> None:
     source = StreamingSource()
     source.part_seconds = 80.0
     async with running(source, LIST_FIRST) as it:
@@ -122,7 +122,7 @@ async def test_a_list_that_takes_too_long_is_taken_in_pages() -> None:
         assert source.streams == 1
 
 
-async def test_after_a_refusal_it_is_taken_whole_again() -> None:
+async def test_a_throttled_streamed_list_is_retried_as_a_stream() -> None:
     source = StreamingSource()
     source.fail_next(
         status_error(429, "TooManyRequests", "later"), status_error(503, "ServiceUnavailable", "soon")
@@ -133,7 +133,7 @@ async def test_after_a_refusal_it_is_taken_whole_again() -> None:
         assert source.streams == 1
 
 
-async def test_after_a_watch_that_came_too_late_it_is_taken_whole_again() -> None:
+async def test_an_expired_watch_is_followed_by_another_streamed_list() -> None:
     source = StreamingSource()
     async with running(source, LIST_FIRST) as it:
         source.fail_next(expired_error(), on="watch")
@@ -147,7 +147,7 @@ async def test_after_a_watch_that_came_too_late_it_is_taken_whole_again() -> Non
         assert source.streams == 2
 
 
-async def test_where_the_list_goes_on_the_rest_comes_in_pages() -> None:
+async def test_a_streamed_list_with_a_continue_token_is_completed_in_pages() -> None:
     class Stingy(StreamingSource):
         def list_stream(
             self, *, resource_version: str | None = None, resource_version_match: str | None = None
@@ -168,7 +168,7 @@ async def test_where_the_list_goes_on_the_rest_comes_in_pages() -> None:
         it.assert_alike()
 
 
-async def test_a_part_is_ready_only_when_what_was_listed_is_watched() -> None:
+async def test_an_informer_is_ready_only_once_its_list_is_followed_by_a_watch() -> None:
     source = StreamingSource()
     source.fail_next(*[status_error(403, "Forbidden", "may not watch")] * 3, on="watch")
     informer = Informer(source, name="things", clock=FakeClock(), rng=random.Random(7), settings=LIST_FIRST)

@@ -50,7 +50,7 @@ def test_by_index_returns_the_stored_version() -> None:
     assert store.by_index("value", "red") == [newer]
 
 
-def test_an_index_added_later_holds_what_is_stored() -> None:
+def test_an_index_added_later_contains_the_stored_objects() -> None:
     store: Store[Thing] = Store("things")
     store.replace([thing("a", 1, "red")], "1")
     store.add_index("value", values_of)
@@ -69,7 +69,7 @@ def test_a_pending_write_is_in_the_index_until_the_watch_contradicts_it() -> Non
     assert store.index_keys("value") == ["green"]
 
 
-def test_handlers_find_the_index_already_changed() -> None:
+def test_handlers_see_the_updated_index() -> None:
     store = indexed_store()
     seen: list[list[str]] = []
     store.subscribe(lambda old, new: seen.append(names(store, "red")))
@@ -78,7 +78,7 @@ def test_handlers_find_the_index_already_changed() -> None:
     assert seen == [["a", "b"], ["a", "b"], ["b"]]
 
 
-def test_a_relist_in_steps_changes_the_whole_index_with_its_first_step() -> None:
+def test_an_incremental_relist_updates_the_whole_index_in_its_first_step() -> None:
     store = indexed_store()
     count = 3 * STEPS_A_YIELD
     store.replace([thing(f"old-{number}", 1, "old") for number in range(count)], "1")
@@ -97,7 +97,7 @@ def test_a_relist_in_steps_changes_the_whole_index_with_its_first_step() -> None
     assert len(store.by_index("value", "new")) == count - 1
 
 
-def test_an_object_of_another_uid_takes_the_place_of_the_first() -> None:
+def test_an_object_with_another_uid_replaces_the_first_in_the_index() -> None:
     store = indexed_store()
     store.apply([added(thing("a", 1, "red", uid="1")), modified(thing("a", 2, "blue", uid="2"))])
     assert (names(store, "red"), names(store, "blue")) == ([], ["a"])
@@ -109,7 +109,7 @@ def test_an_unknown_index_is_an_error_with_a_remedy() -> None:
         store.by_index("size", 1)
 
 
-def test_a_name_belongs_to_one_function() -> None:
+def test_an_index_name_cannot_be_reused_for_another_function() -> None:
     store = indexed_store()
     store.apply([added(thing("a", 1, "red"))])
     store.add_index("value", values_of)

@@ -47,9 +47,7 @@ def test_our_own_write_is_visible_immediately(store: Store[Thing], recorder: Rec
     assert store.statistics().pending_writes == 2
 
 
-def test_the_watch_telling_of_our_own_write_tells_nothing_new(
-    store: Store[Thing], recorder: Recorder
-) -> None:
+def test_the_watch_event_of_our_own_write_dispatches_nothing(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 12))
     recorder.take()
     store.apply([modified(thing("a", 12))])
@@ -57,7 +55,7 @@ def test_the_watch_telling_of_our_own_write_tells_nothing_new(
     assert store.statistics().pending_writes == 0
 
 
-def test_a_watch_that_lags_does_not_take_our_own_write_back(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_lagging_watch_does_not_revert_our_own_write(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 12))
     store.apply([modified(thing("a", 11))])
     assert version_of(store.get(key("a"))) == "12"
@@ -66,9 +64,7 @@ def test_a_watch_that_lags_does_not_take_our_own_write_back(store: Store[Thing],
     assert recorder.take() == ["a@10->12", "a@12->14"]
 
 
-def test_an_answer_that_comes_after_the_watch_tells_nothing_new(
-    store: Store[Thing], recorder: Recorder
-) -> None:
+def test_a_response_after_its_watch_event_dispatches_nothing(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([modified(thing("a", 12))])
     store.record_write(thing("a", 12))
     assert recorder.take() == ["a@10->12"]
@@ -81,13 +77,13 @@ def test_a_late_response_does_not_restore_a_deleted_object(store: Store[Thing]) 
     assert store.get(key("new")) is None
 
 
-def test_a_late_answer_does_not_undo_a_newer_change(store: Store[Thing]) -> None:
+def test_a_late_response_does_not_undo_a_newer_change(store: Store[Thing]) -> None:
     store.record_write(thing("a", 15))
     store.record_write(thing("a", 12))
     assert version_of(store.get(key("a"))) == "15"
 
 
-def test_a_write_that_changed_nothing_is_answered_with_the_old_version_and_blocks_nothing(
+def test_a_no_op_write_with_an_unchanged_version_blocks_nothing(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     """k/k#127370: a tracker that waits for a version that never arrives froze Endpoints permanently."""
@@ -97,21 +93,21 @@ def test_a_write_that_changed_nothing_is_answered_with_the_old_version_and_block
     assert recorder.take() == ["a@10->11"]
 
 
-def test_what_somebody_deletes_after_our_write_is_gone_when_the_watch_says_so(store: Store[Thing]) -> None:
+def test_a_foreign_deletion_after_our_write_applies_when_the_watch_reports_it(store: Store[Thing]) -> None:
     store.record_write(thing("new", 12))
     store.apply([added(thing("new", 12)), deleted(thing("new", 13))])
     assert store.get(key("new")) is None
     assert store.statistics().pending_writes == 0
 
 
-def test_a_deletion_that_overtakes_our_write_in_one_step_counts(store: Store[Thing]) -> None:
+def test_a_deletion_event_newer_than_our_write_removes_the_object(store: Store[Thing]) -> None:
     store.record_write(thing("new", 12))
     store.apply([deleted(thing("new", 13))])
     assert store.get(key("new")) is None
     assert store.statistics().pending_writes == 0
 
 
-def test_a_write_that_leaves_the_view_is_taken_out_by_the_deletion_of_its_own_version(
+def test_a_write_out_of_the_selector_is_removed_by_a_deletion_event_of_the_same_version(
     store: Store[Thing],
 ) -> None:
     """An update after which a selector no longer matches: DELETED, with the version of the update."""
@@ -120,7 +116,7 @@ def test_a_write_that_leaves_the_view_is_taken_out_by_the_deletion_of_its_own_ve
     assert store.get(key("a")) is None
 
 
-def test_a_write_that_the_watch_passes_without_a_word_was_never_in_view(
+def test_a_create_that_the_watch_passes_without_an_event_is_removed_with_a_warning(
     store: Store[Thing], recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.record_write(thing("new", 12))
@@ -133,9 +129,7 @@ def test_a_write_that_the_watch_passes_without_a_word_was_never_in_view(
     assert "ns/new" in caplog.text
 
 
-def test_an_update_that_the_watch_skips_makes_the_store_need_a_relist(
-    store: Store[Thing], recorder: Recorder
-) -> None:
+def test_an_update_skipped_by_the_watch_requires_a_relist(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 12))
     before = store.needs_relist
     store.apply([Bookmark("12")])
@@ -148,7 +142,7 @@ def test_an_update_that_the_watch_skips_makes_the_store_need_a_relist(
     assert not after
 
 
-def test_a_create_whose_name_the_watch_knew_before_needs_a_relist(
+def test_a_create_whose_name_the_watch_reports_with_another_uid_requires_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our create, and another client has reused the name, at a smaller version."""
@@ -158,7 +152,7 @@ def test_a_create_whose_name_the_watch_knew_before_needs_a_relist(
     assert store.needs_relist
 
 
-def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stored_before(
+def test_a_write_to_an_object_that_a_list_contained_counts_as_an_update(
     store: Store[Thing],
 ) -> None:
     store.record_write(thing("new", 14))
@@ -168,7 +162,7 @@ def test_a_write_to_what_a_list_has_held_is_an_update_whether_or_not_it_was_stor
     assert store.needs_relist
 
 
-def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_created(
+def test_an_object_created_and_updated_ahead_of_the_watch_counts_as_created(
     store: Store[Thing],
 ) -> None:
     store.record_write(thing("new", 12))
@@ -178,7 +172,7 @@ def test_an_object_we_created_and_updated_ahead_of_the_watch_is_still_one_we_cre
     assert not store.needs_relist
 
 
-def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_now(
+def test_a_write_lost_in_a_restore_is_replaced_by_an_event_of_the_same_version(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_write(thing("a", 12, "lost"))
@@ -187,7 +181,7 @@ def test_a_write_that_a_restored_server_lost_gives_way_to_what_has_its_version_n
     assert recorder.take() == ["a@10->12", "+b@13", "a@12->12", "-b@13", "+b@13"]
 
 
-def test_a_list_shows_what_has_the_version_of_our_lost_write_now(
+def test_a_write_lost_in_a_restore_is_replaced_by_a_listed_object_of_the_same_version(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_write(thing("a", 12, "lost"))
@@ -195,7 +189,9 @@ def test_a_list_shows_what_has_the_version_of_our_lost_write_now(
     assert recorder.take() == ["a@10->12", "a@12->12"]
 
 
-def test_a_list_of_a_server_that_lags_leaves_our_write_alone(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_list_from_a_lagging_server_does_not_revert_our_write(
+    store: Store[Thing], recorder: Recorder
+) -> None:
     store.record_write(thing("a", 14))
     store.record_write(thing("new", 15))
     recorder.take()
@@ -206,7 +202,7 @@ def test_a_list_of_a_server_that_lags_leaves_our_write_alone(store: Store[Thing]
     assert len(store) == 3
 
 
-def test_a_list_that_has_passed_our_write_decides(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_list_at_or_after_our_write_is_authoritative(store: Store[Thing], recorder: Recorder) -> None:
     store.record_write(thing("a", 14))
     store.record_write(thing("new", 15))
     recorder.take()
@@ -215,21 +211,21 @@ def test_a_list_that_has_passed_our_write_decides(store: Store[Thing], recorder:
     assert store.statistics().pending_writes == 0
 
 
-def test_the_first_list_finds_our_write_and_decides_on_it() -> None:
+def test_the_initial_list_is_authoritative_for_earlier_own_writes() -> None:
     store: Store[Thing] = Store()
     store.record_write(thing("a", 14))
     store.replace([thing("b", 3)], "20")
     assert store.keys() == [key("b")]
 
 
-def test_a_server_that_lost_history_lost_our_writes_too(store: Store[Thing]) -> None:
+def test_pending_writes_are_dropped_when_the_server_lost_history(store: Store[Thing]) -> None:
     store.record_write(thing("new", 12))
     store.replace([thing("a", 4)], "9")
     assert store.keys() == [key("a")]
     assert store.statistics().pending_writes == 0
 
 
-def test_versions_that_are_no_numbers_give_nothing_to_go_by(store: Store[Thing]) -> None:
+def test_own_writes_with_non_numeric_versions_are_not_tracked(store: Store[Thing]) -> None:
     store.record_write(thing("new", "x1"))
     assert store.get(key("new")) is None
     store.record_write(thing("new", 12))
@@ -247,9 +243,7 @@ def test_a_read_newer_than_the_store_is_stored_immediately(store: Store[Thing], 
     assert not store.needs_relist
 
 
-def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
-    store: Store[Thing], recorder: Recorder
-) -> None:
+def test_a_newer_read_reverts_our_recorded_deletion(store: Store[Thing], recorder: Recorder) -> None:
     store.record_delete(key("a"), "uid-a")
     store.record_read(thing("a", 12))
     assert recorder.take() == ["-a@10", "+a@12"]
@@ -258,7 +252,7 @@ def test_a_read_overrides_our_own_deletion_which_was_no_deletion(
     assert (store.needs_relist, store.statistics().tombstones) == (False, 0)
 
 
-def test_a_read_of_what_the_watch_has_passed_is_stored_and_a_relist_decides(
+def test_a_read_older_than_the_watch_is_stored_until_a_relist_decides(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_delete(key("a"), "uid-a")
@@ -290,7 +284,7 @@ def test_our_own_deletion_is_visible_immediately(store: Store[Thing], recorder: 
     assert store.get(key("a")) is None
 
 
-def test_what_was_written_before_our_deletion_does_not_bring_the_object_back(
+def test_events_from_before_our_deletion_do_not_restore_the_object(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_delete(key("a"), "uid-a")
@@ -300,7 +294,7 @@ def test_what_was_written_before_our_deletion_does_not_bring_the_object_back(
     assert store.statistics().tombstones == 0
 
 
-def test_an_object_that_finalizers_hold_comes_back_terminating(
+def test_a_deleted_object_with_finalizers_reappears_as_terminating(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_delete(key("a"), "uid-a")
@@ -310,14 +304,16 @@ def test_an_object_that_finalizers_hold_comes_back_terminating(
     assert store.get(key("a")) is None
 
 
-def test_an_object_known_to_be_terminating_stays_until_the_watch_says_it_is_gone(store: Store[Thing]) -> None:
+def test_deleting_a_terminating_object_keeps_it_until_the_watch_reports_its_deletion(
+    store: Store[Thing],
+) -> None:
     """Its deletion changes nothing on the server, so no event would ever restore it."""
     store.apply([modified(thing("a", 11, terminating=True))])
     store.record_delete(key("a"), "uid-a")
     assert version_of(store.get(key("a"))) == "11"
 
 
-def test_a_late_answer_to_a_deletion_that_the_watch_has_told_of_leaves_nothing_behind(
+def test_a_late_delete_response_after_the_watch_event_leaves_no_tombstone(
     store: Store[Thing],
 ) -> None:
     store.apply([deleted(thing("a", 12))])
@@ -326,13 +322,13 @@ def test_a_late_answer_to_a_deletion_that_the_watch_has_told_of_leaves_nothing_b
     assert store.statistics().tombstones == 0
 
 
-def test_deleting_an_earlier_object_leaves_its_successor_alone(store: Store[Thing]) -> None:
+def test_deleting_an_earlier_object_does_not_remove_its_successor(store: Store[Thing]) -> None:
     store.apply([modified(thing("a", 12, uid="second"))])
     store.record_delete(key("a"), "uid-a")
     assert version_of(store.get(key("a"))) == "12"
 
 
-def test_a_name_can_be_deleted_and_created_again_ahead_of_the_watch(
+def test_a_name_can_be_deleted_and_recreated_ahead_of_the_watch(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     """k/k#141592: delete and recreate faster than the watch left a phantom in upstream's tracker."""
@@ -345,7 +341,7 @@ def test_a_name_can_be_deleted_and_created_again_ahead_of_the_watch(
     assert (statistics.objects, statistics.pending_writes, statistics.tombstones) == (0, 0, 0)
 
 
-def test_an_object_created_and_deleted_ahead_of_the_watch_never_shows_again(
+def test_an_object_created_and_deleted_ahead_of_the_watch_never_reappears(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_write(thing("new", 12))
@@ -354,7 +350,7 @@ def test_an_object_created_and_deleted_ahead_of_the_watch_never_shows_again(
     assert recorder.take() == ["+new@12", "-new@12"]
 
 
-def test_two_objects_of_one_name_deleted_ahead_of_the_watch_both_stay_gone(
+def test_two_objects_of_one_name_deleted_ahead_of_the_watch_both_stay_deleted(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_delete(key("a"), "uid-a")
@@ -365,7 +361,7 @@ def test_two_objects_of_one_name_deleted_ahead_of_the_watch_both_stay_gone(
     assert recorder.take() == ["-a@10", "+a@13", "-a@13"]
 
 
-def test_a_deletion_of_what_was_never_stored_keeps_it_from_showing_up_late(
+def test_late_events_of_a_deleted_object_that_was_never_stored_are_ignored(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.record_delete(key("unseen"), "uid-unseen")
@@ -373,20 +369,20 @@ def test_a_deletion_of_what_was_never_stored_keeps_it_from_showing_up_late(
     assert recorder.take() == []
 
 
-def test_another_object_under_a_name_we_deleted_is_let_in(store: Store[Thing]) -> None:
+def test_a_different_object_under_a_deleted_name_is_stored(store: Store[Thing]) -> None:
     store.record_delete(key("a"), "uid-a")
     store.apply([added(thing("a", 12, uid="second"))])
     assert version_of(store.get(key("a"))) == "12"
     assert store.statistics().tombstones == 0
 
 
-def test_a_write_answered_after_our_deletion_of_the_same_object_is_too_late(store: Store[Thing]) -> None:
+def test_a_write_response_after_our_deletion_of_the_object_is_ignored(store: Store[Thing]) -> None:
     store.record_delete(key("a"), "uid-a")
     store.record_write(thing("a", 12))
     assert store.get(key("a")) is None
 
 
-def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_older(
+def test_a_list_overrides_our_deletion_unless_it_is_provably_older(
     store: Store[Thing],
 ) -> None:
     store.record_write(thing("new", 15))
@@ -403,7 +399,7 @@ def test_a_list_that_may_not_know_of_our_deletion_decides_unless_it_is_provably_
     assert store.statistics().tombstones == 0
 
 
-def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_need_a_relist(
+def test_an_object_older_than_the_deleted_one_under_its_name_requires_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our create and our deletion, and another client has reused the name since."""
@@ -417,7 +413,7 @@ def test_something_older_than_what_we_deleted_under_its_name_makes_the_store_nee
     assert version_of(store.get(key("new"))) == "12"
 
 
-def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_need_a_relist(
+def test_a_deletion_that_the_watch_does_not_report_for_minutes_requires_a_relist(
     store: Store[Thing],
 ) -> None:
     """A restored server lost our deletion: the object exists, and may never change again."""
@@ -433,7 +429,7 @@ def test_a_deletion_that_the_watch_does_not_tell_of_for_minutes_makes_the_store_
     assert not store.needs_relist
 
 
-def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_doubted(
+def test_a_deletion_reported_by_the_watch_or_held_by_finalizers_requires_no_relist(
     store: Store[Thing],
 ) -> None:
     store.apply([added(thing("b", 11))])
@@ -445,7 +441,7 @@ def test_a_deletion_that_the_watch_tells_of_or_that_finalizers_hold_up_is_not_do
     assert not store.needs_relist
 
 
-def test_a_kind_that_does_not_say_whether_it_is_terminating_comes_back_with_what_is_newer() -> None:
+def test_a_deleted_object_without_deletion_timestamp_field_reappears_with_newer_events() -> None:
     class Narrow(msgspec.Struct, frozen=True):
         metadata: NarrowMeta
 

@@ -42,7 +42,7 @@ def test_a_new_store_is_empty_and_not_synced(store: Store[Thing]) -> None:
     assert store.resource_version == ""
 
 
-def test_events_come_in_and_are_told_in_order(store: Store[Thing], recorder: Recorder) -> None:
+def test_events_are_applied_and_dispatched_in_order(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([added(thing("a", 1)), added(thing("b", 2)), modified(thing("a", 3)), deleted(thing("b", 4))])
     assert recorder.take() == ["+a@1", "+b@2", "a@1->3", "-b@2"]
     assert store.keys() == [key("a")]
@@ -61,19 +61,19 @@ def test_a_reader_finds_objects_by_key_and_by_namespace(store: Store[Thing]) -> 
     assert len(store) == 3
 
 
-def test_objects_without_a_namespace_are_kept_under_the_empty_one(store: Store[Thing]) -> None:
+def test_cluster_scoped_objects_are_stored_under_the_empty_namespace(store: Store[Thing]) -> None:
     node = thing("node", 1, namespace="")
     store.apply([added(node)])
     assert store.get(ObjectKey("", "node")) is node
     assert store.in_namespace("") == [node]
 
 
-def test_an_empty_namespace_is_let_go(store: Store[Thing]) -> None:
+def test_state_of_an_empty_namespace_is_released(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 1)), added(thing("b", 2, namespace="other")), deleted(thing("a", 3))])
     assert store.statistics().namespaces == 1
 
 
-def test_what_a_reader_was_given_does_not_change_under_its_hands(store: Store[Thing]) -> None:
+def test_returned_collections_are_not_affected_by_later_changes(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 1))])
     values, names = store.values(), store.in_namespace("ns")
     store.apply([added(thing("b", 2)), deleted(thing("a", 3))])
@@ -81,14 +81,14 @@ def test_what_a_reader_was_given_does_not_change_under_its_hands(store: Store[Th
     assert names == values
 
 
-def test_the_store_is_at_least_as_new_as_a_handlers_change(store: Store[Thing]) -> None:
+def test_the_store_is_at_least_as_new_as_the_change_passed_to_a_handler(store: Store[Thing]) -> None:
     seen: list[tuple[str | None, str | None]] = []
     store.subscribe(lambda _, new: seen.append((version_of(new), version_of(store.get(key("a"))))))
     store.apply([added(thing("a", 1)), modified(thing("a", 2)), modified(thing("a", 3))])
     assert seen == [("1", "3"), ("2", "3"), ("3", "3")]
 
 
-def test_an_event_that_is_not_newer_is_dropped(store: Store[Thing], recorder: Recorder) -> None:
+def test_events_that_are_not_newer_are_dropped(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([added(thing("a", 10))])
     store.apply([modified(thing("a", 9)), modified(thing("a", 10)), deleted(thing("a", 9))])
     assert recorder.take() == ["+a@10"]
@@ -96,54 +96,54 @@ def test_an_event_that_is_not_newer_is_dropped(store: Store[Thing], recorder: Re
     assert store.statistics().outdated == 3
 
 
-def test_versions_compare_as_numbers_not_as_text(store: Store[Thing]) -> None:
+def test_versions_are_compared_as_numbers(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 9)), modified(thing("a", 10))])
     assert version_of(store.get(key("a"))) == "10"
     store.apply([modified(thing("a", 9))])
     assert version_of(store.get(key("a"))) == "10"
 
 
-def test_versions_that_are_no_numbers_count_as_new(store: Store[Thing], recorder: Recorder) -> None:
+def test_non_numeric_versions_count_as_newer(store: Store[Thing], recorder: Recorder) -> None:
     store.apply([added(thing("a", "x7")), modified(thing("a", "x3"))])
     assert recorder.take() == ["+a@x7", "a@x7->x3"]
     assert store.resource_version == "x3"
 
 
-def test_a_deletion_with_the_version_of_the_object_itself_is_a_deletion(store: Store[Thing]) -> None:
+def test_a_deletion_event_with_the_version_of_the_object_removes_it(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 5)), deleted(thing("a", 5))])
     assert len(store) == 0
 
 
-def test_a_name_that_another_object_took_over_is_told_as_two_changes(
+def test_replacing_an_object_under_its_name_is_dispatched_as_two_changes(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.apply([added(thing("a", 1, uid="first")), modified(thing("a", 2, uid="second"))])
     assert recorder.take() == ["+a@1", "-a@1", "+a@2"]
 
 
-def test_the_late_deletion_of_an_earlier_object_does_not_take_its_successor(store: Store[Thing]) -> None:
+def test_a_late_deletion_of_an_earlier_object_does_not_remove_its_successor(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 5, uid="second")), deleted(thing("a", 4, uid="first"))])
     assert version_of(store.get(key("a"))) == "5"
 
 
-def test_nothing_older_than_its_deletion_brings_an_object_back(store: Store[Thing]) -> None:
+def test_events_older_than_the_deletion_do_not_restore_an_object(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 1)), deleted(thing("a", 3)), modified(thing("a", 2))])
     assert len(store) == 0
 
 
-def test_a_deletion_that_overtakes_its_own_object_still_holds(store: Store[Thing]) -> None:
+def test_a_deletion_event_before_an_older_event_of_the_object_still_applies(store: Store[Thing]) -> None:
     store.apply([deleted(thing("a", 3)), added(thing("a", 2))])
     assert len(store) == 0
 
 
-def test_an_object_that_comes_back_into_view_is_let_in(store: Store[Thing], recorder: Recorder) -> None:
+def test_an_object_that_matches_the_selector_again_is_stored(store: Store[Thing], recorder: Recorder) -> None:
     """A selector may exclude an object (DELETED) and include it again: the uid is the same."""
     store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("a", 3))])
     assert recorder.take() == ["+a@1", "-a@1", "+a@3"]
     assert store.statistics().tombstones == 0
 
 
-def test_deletions_are_forgotten_once_a_bookmark_has_passed_them(store: Store[Thing]) -> None:
+def test_tombstones_are_discarded_once_a_bookmark_has_passed_them(store: Store[Thing]) -> None:
     store.apply([added(thing("a", 1)), deleted(thing("a", 2)), added(thing("b", 3)), deleted(thing("b", 9))])
     assert store.statistics().tombstones == 2
     store.apply([Bookmark("8")])
@@ -152,7 +152,7 @@ def test_deletions_are_forgotten_once_a_bookmark_has_passed_them(store: Store[Th
     assert store.statistics().tombstones == 0
 
 
-def test_deletions_without_bookmarks_are_remembered_up_to_a_bound(
+def test_tombstones_without_bookmarks_are_bounded(
     store: Store[Thing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tombstones_module, "MAX_TOMBSTONES", 10)
@@ -189,14 +189,14 @@ def test_a_relist_dispatches_only_the_differences(store: Store[Thing], recorder:
     assert recorder.mirror == contents(store)
 
 
-def test_a_relist_keeps_the_very_objects_that_did_not_change(store: Store[Thing]) -> None:
+def test_a_relist_keeps_the_identity_of_unchanged_objects(store: Store[Thing]) -> None:
     before = thing("a", 1)
     store.apply([added(before)])
     store.replace([thing("a", 1)], "5")
     assert store.get(key("a")) is before
 
 
-def test_a_relist_that_finds_another_object_under_a_name_tells_two_changes(
+def test_a_relist_with_a_recreated_object_dispatches_two_changes(
     store: Store[Thing], recorder: Recorder
 ) -> None:
     store.apply([added(thing("a", 1, uid="first"))])
@@ -204,7 +204,7 @@ def test_a_relist_that_finds_another_object_under_a_name_tells_two_changes(
     assert recorder.take() == ["+a@1", "-a@1", "+a@5"]
 
 
-def test_an_object_that_two_pages_hold_is_stored_once_in_its_newer_state(store: Store[Thing]) -> None:
+def test_an_object_on_two_pages_is_stored_once_in_its_newer_state(store: Store[Thing]) -> None:
     store.replace([thing("a", 7), thing("a", 5), thing("b", 1), thing("b", 2)], "9")
     assert {version_of(item) for item in store.values()} == {"7", "2"}
     assert len(store) == 2
@@ -219,7 +219,9 @@ def test_an_empty_relist_empties_the_store_and_syncs_it(store: Store[Thing], rec
     assert store.synced
 
 
-def test_a_relist_of_a_server_that_lost_history_is_the_truth(store: Store[Thing], recorder: Recorder) -> None:
+def test_a_relist_from_a_server_that_lost_history_is_authoritative(
+    store: Store[Thing], recorder: Recorder
+) -> None:
     """After a restore of the database, a version may refer to a different state."""
     store.replace([thing("a", 100, "then"), thing("b", 90, "same"), thing("c", 95)], "100")
     recorder.take()
@@ -230,7 +232,7 @@ def test_a_relist_of_a_server_that_lost_history_is_the_truth(store: Store[Thing]
     assert version_of(store.get(key("d"))) == "101"
 
 
-async def test_waiting_for_the_first_list_ends_with_it(store: Store[Thing]) -> None:
+async def test_waiting_for_sync_ends_with_the_first_list(store: Store[Thing]) -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(store.wait_synced(), name="waiter")
         await asyncio.sleep(0)
@@ -242,7 +244,7 @@ async def test_waiting_for_the_first_list_ends_with_it(store: Store[Thing]) -> N
 # ------------------------------------------------------------------------------------------------ handlers
 
 
-def test_a_handler_that_raises_harms_neither_the_store_nor_the_others(
+def test_a_failing_handler_affects_neither_the_store_nor_other_handlers(
     store: Store[Thing], caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(old: Thing | None, new: Thing | None) -> None:
@@ -259,7 +261,7 @@ def test_a_handler_that_raises_harms_neither_the_store_nor_the_others(
     assert "not today" in caplog.text
 
 
-def test_every_handler_hears_of_a_change_before_any_hears_of_the_next(store: Store[Thing]) -> None:
+def test_every_handler_receives_a_change_before_any_receives_the_next(store: Store[Thing]) -> None:
     heard: list[tuple[str, str | None]] = []
     store.subscribe(lambda _, new: heard.append(("first", version_of(new))))
     store.subscribe(lambda _, new: heard.append(("second", version_of(new))))
@@ -280,7 +282,7 @@ def test_a_handlers_own_write_is_dispatched_after_earlier_changes(
     assert recorder.take() == last.take() == ["+a@1", "+b@2", "a@1->9"]
 
 
-def test_a_subscription_ends_when_asked_and_only_that_one(store: Store[Thing]) -> None:
+def test_cancelling_a_subscription_does_not_affect_others(store: Store[Thing]) -> None:
     heard: list[str | None] = []
 
     def handler(old: Thing | None, new: Thing | None) -> None:
@@ -294,14 +296,14 @@ def test_a_subscription_ends_when_asked_and_only_that_one(store: Store[Thing]) -
     assert heard == ["1"]
 
 
-def test_a_subscriber_is_not_told_of_what_was_stored_before(store: Store[Thing]) -> None:
+def test_a_subscriber_does_not_receive_previously_stored_objects(store: Store[Thing]) -> None:
     late: list[Recorder] = []
     store.subscribe(lambda _old, _new: late.append(Recorder(store)) if not late else None)
     store.apply([added(thing("a", 1)), added(thing("b", 2))])
     assert late[0].take() == []
 
 
-def test_statistics_count_from_zero(store: Store[Thing], recorder: Recorder) -> None:
+def test_statistics_start_at_zero(store: Store[Thing], recorder: Recorder) -> None:
     fresh = store.statistics()
     assert (fresh.objects, fresh.changes, fresh.outdated, fresh.replaces, fresh.handler_errors) == (
         0,
@@ -316,7 +318,7 @@ def test_statistics_count_from_zero(store: Store[Thing], recorder: Recorder) -> 
     assert (now.objects, now.changes, now.outdated, now.replaces, now.synced) == (1, 1, 1, 1, True)
 
 
-def test_a_store_costs_little_more_than_its_objects() -> None:
+def test_a_store_needs_little_memory_beyond_its_objects() -> None:
     """No wrapper and no key object per entry: two dicts of the objects' own strings."""
     store: Store[Thing] = Store()
     item = thing("a", 1)
@@ -327,7 +329,7 @@ def test_a_store_costs_little_more_than_its_objects() -> None:
     assert stored is item
 
 
-def test_kinds_narrowed_to_their_identity_can_be_stored() -> None:
+def test_types_with_only_identity_fields_can_be_stored() -> None:
     class Narrow(msgspec.Struct, frozen=True):
         metadata: NarrowMeta
 

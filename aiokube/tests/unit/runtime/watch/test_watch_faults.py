@@ -76,22 +76,22 @@ TABLE = [
 @pytest.mark.parametrize(
     ("error", "kind"), TABLE, ids=[f"{type(error).__name__}: {error}"[:60] for error, _ in TABLE]
 )
-def test_each_error_is_of_one_kind(error: Exception, kind: FaultKind) -> None:
+def test_each_error_is_classified_as_one_fault_kind(error: Exception, kind: FaultKind) -> None:
     assert classify(error).kind is kind
 
 
 @pytest.mark.parametrize("kind", list(FaultKind))
-def test_every_kind_has_a_row(kind: FaultKind) -> None:
+def test_every_fault_kind_is_covered_by_the_table(kind: FaultKind) -> None:
     assert kind in {row for _, row in TABLE}
 
 
-def test_an_error_inside_a_watch_is_classified_like_an_answer() -> None:
+def test_an_error_event_is_classified_like_an_error_response() -> None:
     fault = classify_status(failure_status(410, "Expired", "too old resource version: 60 (257)"))
     assert fault.kind is FaultKind.EXPIRED
     assert fault.text == "too old resource version: 60 (257)"
 
 
-def test_what_the_server_asks_to_wait_is_carried_along() -> None:
+def test_the_retry_after_delay_is_preserved() -> None:
     assert (
         classify(status_error(429, "TooManyRequests", "later", retry_after_seconds=7)).retry_after_seconds
         == 7
@@ -103,6 +103,6 @@ def test_what_the_server_asks_to_wait_is_carried_along() -> None:
     assert classify(ConnectionFailedError("refused")).retry_after_seconds == 0
 
 
-def test_the_text_is_one_line_and_never_empty() -> None:
+def test_the_fault_text_is_one_line_and_never_empty() -> None:
     assert classify(ConnectionFailedError("two\n  lines")).text == "two lines"
     assert classify(TimeoutError()).text == "TimeoutError"

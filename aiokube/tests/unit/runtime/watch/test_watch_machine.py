@@ -96,17 +96,17 @@ def words(action: Action) -> str:
 # ------------------------------------------------------------------------------------------ reading the state
 
 
-def test_the_first_state_is_the_newest() -> None:
+def test_the_first_request_is_for_the_newest_state() -> None:
     assert words(begin(FRESH, RULES).action) == "stream newest"
     assert begin(replace(FRESH, watch_list=False), RULES).action == ListPage(None, None, 500)
 
 
-def test_a_later_state_is_no_older_than_what_was_seen() -> None:
+def test_later_requests_are_for_a_state_not_older_than_the_last_one_seen() -> None:
     assert words(begin(SEEN, RULES).action) == "stream 1000"
     assert begin(SEEN_LIST, RULES).action == ListPage("1000", "NotOlderThan", 500)
 
 
-def test_initial_events_are_stored_when_they_have_ended_and_the_watch_is_read_on() -> None:
+def test_initial_events_are_stored_at_their_end_and_the_watch_continues() -> None:
     transition = go(begin(FRESH, RULES).state, WatchOpened())
     assert transition == Transition(Streaming(FRESH, "", opened=True), (), ReadWatch())
     transition = go(transition.state, InitialEventsEnded("1200"))
@@ -115,7 +115,7 @@ def test_initial_events_are_stored_when_they_have_ended_and_the_watch_is_read_on
     assert transition.state == Watching(replace(FRESH, seen="1200", synced=True), opened=True)
 
 
-def test_a_list_is_stored_after_its_last_page_and_watched_from_its_version() -> None:
+def test_a_list_is_stored_after_its_last_page_and_the_watch_starts_at_its_version() -> None:
     listing = begin(replace(FRESH, watch_list=False), RULES).state
     transition = go(listing, PageReceived("1200", "more"))
     assert transition.effects == ()
@@ -125,7 +125,7 @@ def test_a_list_is_stored_after_its_last_page_and_watched_from_its_version() -> 
     assert words(transition.action) == "watch 1200"
 
 
-def test_a_list_without_a_version_cannot_be_watched_from_and_is_asked_for_again() -> None:
+def test_a_list_without_a_resource_version_is_retried() -> None:
     transition = go(Listing(FRESH, ""), PageReceived("", ""))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "list newest"
@@ -134,14 +134,14 @@ def test_a_list_without_a_version_cannot_be_watched_from_and_is_asked_for_again(
 # ----------------------------------------------------------------------- a server that cannot send initial events
 
 
-def test_a_server_that_does_not_know_initial_events_is_listed_at_once_and_from_then_on() -> None:
+def test_a_server_without_watch_list_support_is_listed_immediately_and_from_then_on() -> None:
     transition = go(Streaming(SEEN, "1000"), failed(FaultKind.REFUSED))
     assert words(transition.action) == "list 1000"
     assert isinstance(transition.effects[0], LogMessage)
     assert not transition.state.context.watch_list
 
 
-def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told() -> None:
+def test_endless_initial_events_are_replaced_by_a_list_and_logged() -> None:
     """k9s#4186: a proxy that drops bookmarks kept the cache empty forever, without a log line."""
     transition = go(Streaming(FRESH, ""), WatchOpened(), InitialEventsStalled())
     assert words(transition.action) == "list newest"
@@ -153,7 +153,7 @@ def test_initial_events_that_do_not_end_are_listed_instead_and_people_are_told()
     assert not transition.state.context.watch_list
 
 
-def test_initial_events_that_are_cut_off_are_tried_again_and_then_listed_this_time() -> None:
+def test_interrupted_initial_events_are_retried_and_then_replaced_by_one_list() -> None:
     state: State = Streaming(FRESH, "")
     said = []
     for _ in range(3):
@@ -165,13 +165,13 @@ def test_initial_events_that_are_cut_off_are_tried_again_and_then_listed_this_ti
     assert go(state, PageReceived("5", "")).state.context.interruptions == 0
 
 
-def test_a_stream_that_ends_before_its_initial_events_do_counts_as_cut_off() -> None:
+def test_a_stream_that_ends_before_its_initial_events_do_counts_as_interrupted() -> None:
     transition = go(Streaming(FRESH, ""), WatchOpened(), WatchEnded(LIFE))
     assert words(transition.action) == "turn 0"
     assert transition.state.context.interruptions == 1
 
 
-def test_a_server_that_fails_at_initial_events_may_still_list() -> None:
+def test_a_server_that_fails_on_initial_events_is_listed_instead() -> None:
     transition = go(Streaming(FRESH, ""), failed(FaultKind.BROKEN))
     assert words(then(transition).action) == "list newest"
     assert transition.state.context.watch_list
@@ -181,7 +181,7 @@ def test_a_server_that_fails_at_initial_events_may_still_list() -> None:
     ("kind", "waits"),
     [(FaultKind.BUSY, "turn 0"), (FaultKind.UNREACHABLE, "turn 0"), (FaultKind.DENIED, "turn 0")],
 )
-def test_a_stream_that_cannot_be_opened_is_tried_again(kind: FaultKind, waits: str) -> None:
+def test_a_stream_that_cannot_be_opened_is_retried(kind: FaultKind, waits: str) -> None:
     transition = go(Streaming(SEEN, "1000"), failed(kind))
     assert words(transition.action) == waits
     assert words(then(transition).action) == "stream 1000"
@@ -195,7 +195,7 @@ def test_a_stream_that_cannot_be_opened_is_tried_again(kind: FaultKind, waits: s
     ("kind", "waits"),
     [(FaultKind.BUSY, "turn 0"), (FaultKind.UNREACHABLE, "turn 0"), (FaultKind.BROKEN, "wait 0 0")],
 )
-def test_a_page_that_fails_is_asked_for_again_and_what_is_gathered_stays(kind: FaultKind, waits: str) -> None:
+def test_a_failed_page_is_retried_and_earlier_pages_are_kept(kind: FaultKind, waits: str) -> None:
     transition = go(Listing(SEEN_LIST, "1000", "token"), failed(kind))
     assert words(transition.action) == waits
     again = then(transition)
@@ -203,27 +203,27 @@ def test_a_page_that_fails_is_asked_for_again_and_what_is_gathered_stays(kind: F
     assert again.effects == ()
 
 
-def test_a_list_that_expires_between_pages_is_requested_whole_immediately() -> None:
+def test_a_list_that_expires_between_pages_is_requested_without_paging_immediately() -> None:
     transition = go(Listing(SEEN_LIST, "1000", "token"), failed(FaultKind.EXPIRED))
     assert transition.action == ListPage(None, None, None)
     assert transition.effects == (DropGathered(),)
 
 
-def test_a_list_whose_version_has_expired_is_asked_for_at_the_newest() -> None:
+def test_a_list_with_an_expired_version_is_requested_at_the_newest_version() -> None:
     transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.EXPIRED))
     assert words(then(transition).action) == "list newest"
     transition = go(Streaming(SEEN, "1000"), failed(FaultKind.EXPIRED))
     assert words(then(transition).action) == "stream newest"
 
 
-def test_a_list_that_is_not_understood_is_asked_for_in_the_simplest_way() -> None:
+def test_a_list_rejected_as_invalid_is_retried_without_options() -> None:
     transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.REFUSED))
     assert transition.action == ListPage(None, None, None)
     transition = go(transition.state, failed(FaultKind.REFUSED))
     assert words(transition.action) == "wait 0 5"
 
 
-def test_a_list_that_is_denied_is_tried_again_slowly() -> None:
+def test_a_denied_list_is_retried_slowly() -> None:
     transition = go(Listing(replace(SEEN_LIST, denials=3), "1000", "token"), failed(FaultKind.DENIED))
     assert words(transition.action) == "wait 0 5"
     assert words(then(transition).action) == "list 1000"
@@ -231,13 +231,13 @@ def test_a_list_that_is_denied_is_tried_again_slowly() -> None:
     assert words(transition.action) == "wait 0 5", "nothing was ever read: the right is missing"
 
 
-def test_a_list_that_cannot_be_read_does_not_keep_the_rest_from_being_watched() -> None:
+def test_an_undecodable_list_does_not_prevent_the_watch() -> None:
     """One undecodable object makes every list of its resource undecodable."""
     transition = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE))
     assert words(then(transition).action) == "watch 1000"
 
 
-def test_a_first_list_that_cannot_be_read_is_tried_again() -> None:
+def test_an_undecodable_first_list_is_retried() -> None:
     transition = go(Listing(replace(FRESH, watch_list=False), "", "token"), failed(FaultKind.UNREADABLE))
     assert words(then(transition).action) == "list newest"
 
@@ -246,7 +246,7 @@ def test_a_first_list_that_cannot_be_read_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("context", [SEEN, SEEN_LIST], ids=["stream", "list"])
-def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_history(
+def test_a_server_that_stays_behind_is_eventually_assumed_to_have_lost_history(
     context: WatchContext,
 ) -> None:
     """k/k#107133: a server that responds "too large resource version" forever."""
@@ -260,7 +260,7 @@ def test_a_server_that_is_behind_is_waited_for_and_then_believed_to_have_lost_hi
     assert said == ["wait 0 1", "wait 1 1", "wait 2 1", f"{verb} newest"]
 
 
-def test_a_server_that_answers_with_the_past_although_asked_for_the_present_is_behind() -> None:
+def test_a_server_that_returns_an_older_state_than_requested_is_behind() -> None:
     transition = go(Listing(SEEN_LIST, "1000"), PageReceived("999", ""))
     assert words(transition.action) == "wait 0 0"
     assert transition.effects == ()
@@ -269,7 +269,7 @@ def test_a_server_that_answers_with_the_past_although_asked_for_the_present_is_b
     assert words(then(transition).action) == "stream 1000"
 
 
-def test_a_lost_history_is_accepted_once_and_loudly() -> None:
+def test_lost_history_is_accepted_once_with_a_warning() -> None:
     for transition in (
         go(Listing(SEEN_LIST, ""), PageReceived("900", "")),
         go(Streaming(SEEN, ""), WatchOpened(), InitialEventsEnded("900")),
@@ -283,7 +283,7 @@ def test_a_lost_history_is_accepted_once_and_loudly() -> None:
         assert transition.state.context.seen == "900"
 
 
-def test_a_state_that_was_taken_ends_the_doubts() -> None:
+def test_a_stored_state_resets_the_counts_of_refusals_and_interruptions() -> None:
     doubting = replace(SEEN, refusals=3, interruptions=2)
     transition = go(Streaming(doubting, "1000"), WatchOpened(), InitialEventsEnded("1000"))
     assert (transition.state.context.refusals, transition.state.context.interruptions) == (0, 0)
@@ -307,7 +307,7 @@ def test_a_watch_that_ends_immediately_without_an_event_is_followed_by_a_wait() 
     assert words(again.action) == "wait 1 0"
 
 
-def test_a_healthy_watch_ends_a_series_of_failures() -> None:
+def test_a_healthy_watch_resets_the_failure_count() -> None:
     tired = replace(SEEN, failures=7, failed_watches=3, expiries=1)
     transition = go(Watching(tired), WatchOpened(), WatchEnded(HEALTHY))
     context = transition.state.context
@@ -329,17 +329,17 @@ def test_a_healthy_watch_ends_a_series_of_failures() -> None:
         (FaultKind.REFUSED, "wait 0 9"),
     ],
 )
-def test_a_watch_that_fails_is_opened_again_without_a_relist(kind: FaultKind, waits: str) -> None:
+def test_a_failed_watch_is_reopened_without_a_relist(kind: FaultKind, waits: str) -> None:
     transition = go(Watching(SEEN), failed(kind, LIVED, retry_after_seconds=9))
     assert words(transition.action) == waits
     assert words(then(transition).action) == "watch 1005"
 
 
-def test_a_watch_that_is_not_understood_is_tried_again_slowly() -> None:
+def test_a_watch_rejected_as_invalid_is_retried_slowly() -> None:
     assert words(go(Watching(SEEN), failed(FaultKind.REFUSED)).action) == "wait 0 5"
 
 
-def test_a_watch_that_is_denied_is_tried_again_quickly_at_first_and_then_slowly() -> None:
+def test_a_denied_watch_is_retried_quickly_at_first_and_then_slowly() -> None:
     """A kube-apiserver that has just started denies everything until it has loaded its roles."""
     state: State = Watching(SEEN)
     said = []
@@ -352,7 +352,7 @@ def test_a_watch_that_is_denied_is_tried_again_quickly_at_first_and_then_slowly(
     assert transition.state.context.denials == 0
 
 
-def test_being_busy_never_leads_to_a_relist() -> None:
+def test_throttling_never_causes_a_relist() -> None:
     state: State = Watching(SEEN)
     for _ in range(50):
         transition = then(go(state, failed(FaultKind.BUSY)))
@@ -360,7 +360,7 @@ def test_being_busy_never_leads_to_a_relist() -> None:
         state = transition.state
 
 
-def test_being_unreachable_or_denied_never_leads_to_a_relist() -> None:
+def test_an_unreachable_or_denying_server_never_causes_a_relist() -> None:
     for kind in (FaultKind.UNREACHABLE, FaultKind.DENIED):
         state: State = Watching(SEEN)
         for _ in range(50):
@@ -369,7 +369,7 @@ def test_being_unreachable_or_denied_never_leads_to_a_relist() -> None:
             state = transition.state
 
 
-def test_watches_that_keep_failing_on_the_servers_side_lead_to_a_relist() -> None:
+def test_repeated_server_errors_of_a_watch_cause_a_relist() -> None:
     state: State = Watching(SEEN)
     said = []
     for _ in range(5):
@@ -379,7 +379,7 @@ def test_watches_that_keep_failing_on_the_servers_side_lead_to_a_relist() -> Non
     assert said == ["watch 1000"] * 4 + ["stream 1000"]
 
 
-def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wait() -> None:
+def test_an_event_before_each_expired_version_does_not_cause_a_hot_loop() -> None:
     """A watch that sent one event and then 410 was relisted 2,800 times a second."""
     state: State = Watching(SEEN)
     waits = []
@@ -395,7 +395,7 @@ def test_one_event_before_each_expired_version_does_not_make_a_loop_without_a_wa
     assert waits == [f"wait {number} 0" for number in range(6)], "all except the first one"
 
 
-def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_every_time() -> None:
+def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_immediately() -> None:
     state: State = Watching(SEEN)
     for number in range(1001, 1008):
         summary = replace(LIVED, seen=str(number), lived_seconds=5.0)
@@ -404,20 +404,20 @@ def test_an_expired_version_after_a_watch_of_some_seconds_is_relisted_at_once_ev
         state = go(transition.state, WatchOpened(), InitialEventsEnded(str(number))).state
 
 
-def test_a_watch_that_ends_within_a_second_is_not_reopened_at_once_even_if_it_had_events() -> None:
+def test_a_watch_that_ends_within_a_second_is_reopened_with_a_delay_even_after_events() -> None:
     summary = replace(LIVED, lived_seconds=0.9)
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(summary))
     assert words(transition.action) == "turn 0"
     assert words(then(transition).action) == "watch 1005"
 
 
-def test_a_list_that_repeats_its_token_is_taken_for_endless_and_asked_for_whole_later() -> None:
+def test_a_list_with_a_repeated_token_is_endless_and_retried_without_paging() -> None:
     transition = go(Listing(SEEN_LIST, "1000"), PageReceived("1000", "again"), PageReceived("1000", "again"))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "list 1000 whole"
 
 
-def test_a_list_whose_pages_bring_nothing_new_is_taken_for_endless() -> None:
+def test_a_list_with_pages_without_new_objects_is_considered_endless() -> None:
     """An endless continue token was followed 4,850 times a second."""
     state: State = Listing(SEEN_LIST, "1000")
     for number in range(9):
@@ -430,7 +430,7 @@ def test_a_list_whose_pages_bring_nothing_new_is_taken_for_endless() -> None:
     assert words(good.action) == "page newest", "one that brings something new begins the count again"
 
 
-def test_a_state_that_is_wanted_as_of_now_is_the_newest() -> None:
+def test_a_requested_relist_asks_for_the_newest_state() -> None:
     transition = go(Watching(SEEN_LIST), WatchOpened(), RelistWanted(LIFE))
     assert words(transition.action) == "list newest"
     transition = go(Watching(SEEN), WatchOpened(), RelistWanted(LIFE))
@@ -444,7 +444,7 @@ def test_an_expired_version_is_relisted_immediately() -> None:
     assert words(transition.action) == "list 1005"
 
 
-def test_a_version_that_expires_again_right_after_its_list_waits_and_asks_for_the_newest() -> None:
+def test_a_version_expired_right_after_its_list_is_followed_by_a_delay_and_a_newest_list() -> None:
     """k/k#133810: "too old resource version" in a loop, relisting without a pause."""
     state = go(
         Watching(SEEN),
@@ -457,19 +457,19 @@ def test_a_version_that_expires_again_right_after_its_list_waits_and_asks_for_th
     assert words(then(transition).action) == "stream newest"
 
 
-def test_a_version_the_watch_finds_too_large_is_cleared_up_by_a_list() -> None:
+def test_a_too_large_resource_version_of_a_watch_causes_a_relist() -> None:
     transition = go(Watching(SEEN_LIST), failed(FaultKind.TOO_LARGE, retry_after_seconds=1))
     assert words(transition.action) == "wait 0 1"
     assert words(then(transition).action) == "list 1000"
 
 
-def test_a_watch_that_falls_silent_is_opened_again() -> None:
+def test_a_silent_watch_is_reopened() -> None:
     transition = go(Watching(SEEN), WatchOpened(), WatchTimedOut(HEALTHY))
     assert words(transition.action) == "turn 0"
     assert words(then(transition).action) == "watch 1000"
 
 
-def test_watches_that_never_say_a_word_lead_to_a_relist() -> None:
+def test_repeatedly_silent_watches_cause_a_relist() -> None:
     """A server that lost history responds 200 to a version it has not reached, and then stays silent."""
     mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=300.0)
     transition = go(Watching(SEEN), WatchOpened(), WatchTimedOut(mute))
@@ -486,18 +486,18 @@ def test_a_server_that_stops_sending_bookmarks_is_relisted_after_two_watches() -
     assert words(then(transition).action) == "stream 1000"
 
 
-def test_silences_between_which_something_was_heard_do_not_add_up() -> None:
+def test_silent_watches_with_events_in_between_do_not_add_up() -> None:
     mute = WatchSummary(seen="1000", at_seconds=1.0, lived_seconds=300.0)
     transition = go(Watching(SEEN), WatchTimedOut(mute), WatchTimedOut(HEALTHY), WatchTimedOut(mute))
     assert words(then(transition).action) == "watch 1000"
 
 
-def test_a_server_that_stays_behind_is_asked_for_its_state() -> None:
+def test_a_watch_that_fell_behind_causes_a_relist() -> None:
     transition = go(Watching(SEEN), WatchOpened(), FellBehind(HEALTHY))
     assert words(then(transition).action) == "stream 1000"
 
 
-def test_a_store_that_knows_better_is_relisted() -> None:
+def test_an_inconsistent_store_is_relisted() -> None:
     transition = go(Watching(SEEN), WatchOpened(), StoreInconsistent(LIVED))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "stream 1005"
@@ -506,12 +506,12 @@ def test_a_store_that_knows_better_is_relisted() -> None:
 # -------------------------------------------------------------------------------------- undecodable events
 
 
-def test_an_unreadable_event_is_made_up_for_by_a_relist_at_once() -> None:
+def test_an_undecodable_event_causes_an_immediate_relist() -> None:
     transition = go(Watching(SEEN), WatchOpened(), EventUnreadable(LIVED))
     assert words(transition.action) == "stream 1005"
 
 
-def test_unreadable_events_soon_after_are_passed_over_while_the_watch_goes_on() -> None:
+def test_further_undecodable_events_are_skipped_until_the_next_relist_is_due() -> None:
     state = go(Watching(SEEN), WatchOpened(), EventUnreadable(LIVED)).state
     state = go(state, WatchOpened(), InitialEventsEnded("1010")).state
     later = replace(LIVED, at_seconds=LIVED.at_seconds + 59, seen="1011")
@@ -525,7 +525,7 @@ def test_unreadable_events_soon_after_are_passed_over_while_the_watch_goes_on() 
     assert words(go(state, EventUnreadable(due)).action) == "stream 1011"
 
 
-def test_what_could_not_be_read_among_initial_events_is_owed_too() -> None:
+def test_an_undecodable_object_in_the_initial_events_also_causes_a_relist() -> None:
     state = go(
         Streaming(SEEN, "1000"), WatchOpened(), EventUnreadable(LIVED), InitialEventsEnded("1005")
     ).state
@@ -533,14 +533,14 @@ def test_what_could_not_be_read_among_initial_events_is_owed_too() -> None:
     assert words(go(state, failed(FaultKind.UNREACHABLE, LIVED)).action) == "stream 1005"
 
 
-def test_a_list_that_could_not_be_read_leaves_the_repair_owed() -> None:
+def test_an_undecodable_list_keeps_the_repair_pending() -> None:
     state = go(Listing(SEEN_LIST, "1000"), failed(FaultKind.UNREADABLE)).state
     assert state.context.repair_owed
     state = go(Listing(SEEN_LIST, "1000"), PageReceived("1000", "")).state
     assert not state.context.repair_owed
 
 
-def test_relists_for_unreadable_events_grow_rarer_and_after_a_quiet_time_begin_anew() -> None:
+def test_relists_for_undecodable_events_back_off_and_reset_after_a_quiet_period() -> None:
     context, at_seconds, waits = SEEN, 0.0, []
     for _ in range(8):
         summary = replace(LIVED, at_seconds=at_seconds)
@@ -560,7 +560,7 @@ CHECKING_RULES = WatchRules(checks_version=True)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.UNREACHABLE, FaultKind.BUSY])
-def test_a_server_that_was_away_is_asked_for_its_version_before_the_watch_continues(kind: FaultKind) -> None:
+def test_the_server_version_is_checked_before_a_watch_continues_after_an_outage(kind: FaultKind) -> None:
     waiting = step(Watching(SEEN), failed(kind), CHECKING_RULES)
     assert words(waiting.action) == "turn 0"
     checking = step(waiting.state, Waited(), CHECKING_RULES)
@@ -568,37 +568,37 @@ def test_a_server_that_was_away_is_asked_for_its_version_before_the_watch_contin
     assert words(step(checking.state, VersionReceived("1000"), CHECKING_RULES).action) == "watch 1000"
 
 
-def test_a_server_that_lost_history_while_it_was_away_is_listed_at_once() -> None:
+def test_a_server_that_lost_history_during_an_outage_is_listed_immediately() -> None:
     transition = step(CheckingVersion(SEEN), VersionReceived("900"), CHECKING_RULES)
     assert words(transition.action) == "stream newest"
     transition = step(CheckingVersion(SEEN_LIST), VersionReceived("900"), CHECKING_RULES)
     assert words(transition.action) == "list newest"
 
 
-def test_a_silent_watch_is_followed_by_the_check_too() -> None:
+def test_the_server_version_is_checked_after_a_silent_watch() -> None:
     waiting = step(Watching(SEEN, opened=True), WatchTimedOut(LIVED), CHECKING_RULES)
     assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
 
 
-def test_a_server_that_is_still_away_is_asked_for_its_version_again() -> None:
+def test_the_version_check_is_retried_while_the_server_is_unreachable() -> None:
     waiting = step(CheckingVersion(SEEN), failed(FaultKind.UNREACHABLE), CHECKING_RULES)
     assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "ask version"
 
 
 @pytest.mark.parametrize("kind", [FaultKind.DENIED, FaultKind.BROKEN, FaultKind.REFUSED, FaultKind.EXPIRED])
-def test_a_version_that_cannot_be_asked_for_does_not_hold_up_the_watch(kind: FaultKind) -> None:
+def test_a_failing_version_check_does_not_block_the_watch(kind: FaultKind) -> None:
     waiting = step(CheckingVersion(SEEN), failed(kind), CHECKING_RULES)
     assert words(step(waiting.state, Waited(), CHECKING_RULES).action) == "watch 1000"
 
 
-def test_without_the_rule_the_watch_continues_at_once() -> None:
+def test_the_watch_continues_immediately_if_the_version_check_is_disabled() -> None:
     assert words(then(go(Watching(SEEN), failed(FaultKind.UNREACHABLE))).action) == "watch 1000"
 
 
 # -------------------------------------------------------------------------------------------- whole sequences
 
 
-def test_every_retry_makes_the_next_wait_longer() -> None:
+def test_every_retry_increases_the_next_delay() -> None:
     state: State = Watching(SEEN)
     waits = []
     for _ in range(4):
@@ -624,7 +624,7 @@ def test_every_retry_makes_the_next_wait_longer() -> None:
     ],
     ids=repr,
 )
-def test_no_fault_however_often_leads_to_a_loop_without_a_wait(state: State, kind: FaultKind) -> None:
+def test_repeated_faults_never_cause_a_hot_loop(state: State, kind: FaultKind) -> None:
     hurried = 0
     transition = step(state, failed(kind), RULES)
     for _ in range(100):
@@ -650,6 +650,6 @@ def test_no_fault_however_often_leads_to_a_loop_without_a_wait(state: State, kin
         (CheckingVersion(SEEN), PageReceived("1", "")),
     ],
 )
-def test_what_cannot_happen_is_an_error_and_not_a_guess(state: State, event: Input) -> None:
+def test_impossible_inputs_raise(state: State, event: Input) -> None:
     with pytest.raises(UnexpectedInputError, match="cannot happen"):
         step(state, event, RULES)
