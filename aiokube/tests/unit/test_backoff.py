@@ -12,14 +12,14 @@ from aiokube.backoff import (
 from aiokube.testing.virtual_time import ManualClock
 
 
-def test_the_delay_doubles_from_the_base_and_stops_at_the_cap() -> None:
+def test_the_delay_doubles_from_the_base_up_to_the_cap() -> None:
     backoff = ExponentialBackoff(base_seconds=1.0, cap_seconds=1000.0)
     assert [backoff.delay_seconds(n) for n in range(12)] == [
         1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000,
     ]  # fmt: skip
 
 
-def test_the_endpoints_delays_add_up_to_what_upstream_waits() -> None:
+def test_the_delays_of_endpoints_add_up_to_the_upstream_total() -> None:
     backoff = ExponentialBackoff(base_seconds=0.005)
     delays = [backoff.delay_seconds(n) for n in range(15)]
     assert delays[0] == 0.005
@@ -27,11 +27,11 @@ def test_the_endpoints_delays_add_up_to_what_upstream_waits() -> None:
     assert sum(delays) == pytest.approx(163.835)
 
 
-def test_a_million_failures_still_give_the_cap() -> None:
+def test_the_delay_after_a_million_failures_is_the_cap() -> None:
     assert ExponentialBackoff(base_seconds=0.005, cap_seconds=60.0).delay_seconds(1_000_000) == 60.0
 
 
-def test_jitter_only_takes_away_and_never_more_than_its_share() -> None:
+def test_jitter_shortens_delays_by_at_most_its_fraction() -> None:
     backoff = ExponentialBackoff(base_seconds=1.0, cap_seconds=10.0, jitter=0.3)
     rng = random.Random(7)
     delays = [backoff.delay_seconds(20, rng) for _ in range(500)]
@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_jitter() -> None:
         {"jitter": 1.5},
     ],
 )
-def test_a_backoff_that_makes_no_sense_is_refused(values: dict[str, float]) -> None:
+def test_invalid_backoff_parameters_are_rejected(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="a backoff needs"):
         ExponentialBackoff(**values)
 
@@ -71,7 +71,7 @@ def test_each_key_has_its_own_backoff_until_it_is_forgotten() -> None:
     assert limiter.next_delay_seconds("a") == 1
 
 
-def test_the_longer_of_backoff_and_turn_counts() -> None:
+def test_the_longer_of_backoff_and_rate_limit_delay_applies() -> None:
     limiter: RetryLimiter[int] = default_retry_limiter(ManualClock())
     delays = [limiter.next_delay_seconds(key) for key in range(103)]
     assert delays[:100] == [0.005] * 100
@@ -81,7 +81,7 @@ def test_the_longer_of_backoff_and_turn_counts() -> None:
     assert limiter.next_delay_seconds(0) == pytest.approx(5.12)  # its own delay, longer than its turn
 
 
-def test_memory_is_bounded_and_the_key_that_failed_longest_ago_goes_first() -> None:
+def test_memory_is_bounded_and_the_least_recently_failed_key_is_evicted_first() -> None:
     limiter: RetryLimiter[int] = RetryLimiter(ExponentialBackoff(base_seconds=1.0), remembered_keys=3)
     for key in (1, 2, 1, 3, 4):
         limiter.next_delay_seconds(key)

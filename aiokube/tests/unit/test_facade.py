@@ -33,12 +33,12 @@ def type_checking_imports() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_can_be_imported_and_is_described(name: str) -> None:
+def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
     value: Any = getattr(aiokube, name)
     assert value.__doc__
 
 
-def test_names_are_loaded_from_where_the_type_checker_looks() -> None:
+def test_lazy_imports_match_the_type_checking_imports() -> None:
     assert type_checking_imports() == aiokube._MODULES
 
 
@@ -53,7 +53,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize("package", [aiokube.testing, aiokube.discovery], ids=lambda one: str(one.__name__))
-def test_what_the_other_packages_export_is_there_and_described(package: ModuleType) -> None:
+def test_exports_of_other_packages_exist_and_are_documented(package: ModuleType) -> None:
     assert len(set(package.__all__)) == len(package.__all__)
     for name in package.__all__:
         assert getattr(package, name).__doc__, name

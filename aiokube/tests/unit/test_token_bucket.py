@@ -20,7 +20,7 @@ async def test_a_burst_passes_immediately_and_the_rest_at_the_rate(clock: Manual
     assert clock.slept == [pytest.approx(0.1), pytest.approx(0.1)]
 
 
-def test_callers_who_wait_together_are_spaced_in_their_order(clock: ManualClock) -> None:
+def test_concurrent_callers_are_served_in_order_at_the_rate(clock: ManualClock) -> None:
     limiter = TokenBucket(per_second=10, burst=1, clock=clock)
     assert [limiter.reserve() for _ in range(4)] == [
         0.0,
@@ -30,13 +30,13 @@ def test_callers_who_wait_together_are_spaced_in_their_order(clock: ManualClock)
     ]
 
 
-def test_what_is_not_used_is_saved_up_to_the_burst_only(clock: ManualClock) -> None:
+def test_unused_tokens_accumulate_only_up_to_the_burst(clock: ManualClock) -> None:
     limiter = TokenBucket(per_second=10, burst=2, clock=clock)
     clock.advance(1000)
     assert [limiter.reserve() for _ in range(3)] == [0.0, 0.0, pytest.approx(0.1)]
 
 
-def test_a_bucket_fills_up_again_but_never_over_its_burst() -> None:
+def test_a_bucket_refills_but_never_beyond_its_burst() -> None:
     clock = ManualClock()
     bucket = TokenBucket(per_second=1.0, burst=2, clock=clock)
     assert [bucket.take() for _ in range(3)] == [True, True, False]
@@ -46,7 +46,7 @@ def test_a_bucket_fills_up_again_but_never_over_its_burst() -> None:
     assert [bucket.take() for _ in range(3)] == [True, True, False]
 
 
-def test_a_turn_that_could_not_be_taken_costs_nothing() -> None:
+def test_a_failed_take_consumes_no_token() -> None:
     clock = ManualClock()
     bucket = TokenBucket(per_second=1.0, burst=1, clock=clock)
     assert bucket.take()
@@ -56,7 +56,7 @@ def test_a_turn_that_could_not_be_taken_costs_nothing() -> None:
     assert bucket.take()
 
 
-async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock) -> None:
+async def test_a_cancelled_caller_returns_its_token(clock: ManualClock) -> None:
     class NeverWakes(ManualClock):
         async def sleep(self, seconds: float) -> None:
             raise asyncio.CancelledError
@@ -70,6 +70,6 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_back(clock: ManualClock
 
 
 @pytest.mark.parametrize(("per_second", "burst"), [(0, 1), (-1, 1), (1, 0)])
-def test_a_limit_that_lets_nothing_through_is_refused(per_second: float, burst: int) -> None:
+def test_a_limit_that_allows_no_requests_is_rejected(per_second: float, burst: int) -> None:
     with pytest.raises(ValueError, match="per_second > 0"):
         TokenBucket(per_second=per_second, burst=burst, clock=ManualClock())

@@ -31,13 +31,13 @@ def take_all(queue: WorkQueue[str]) -> list[str]:
     return taken
 
 
-def test_first_come_first_served(queue: WorkQueue[str]) -> None:
+def test_keys_are_returned_in_fifo_order(queue: WorkQueue[str]) -> None:
     for key in "bca":
         queue.add(key)
     assert take_all(queue) == ["b", "c", "a"]
 
 
-def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]) -> None:
+def test_a_key_is_queued_once_regardless_of_the_number_of_adds(queue: WorkQueue[str]) -> None:
     for key in "abaab":
         queue.add(key)
     assert len(queue) == 2
@@ -68,7 +68,7 @@ def test_a_key_that_was_not_added_while_held_is_not_returned_again(queue: WorkQu
     assert take_all(queue) == []
 
 
-def test_a_constantly_added_key_starves_no_other(queue: WorkQueue[str]) -> None:
+def test_a_constantly_added_key_does_not_starve_other_keys(queue: WorkQueue[str]) -> None:
     queue.add("noisy")
     for key in "abc":
         queue.add(key)
@@ -87,7 +87,7 @@ def test_completing_a_key_that_no_worker_holds_is_an_error(queue: WorkQueue[str]
         queue.done("a")
 
 
-def test_a_delayed_key_comes_when_its_time_has_come(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_a_delayed_key_is_returned_at_its_deadline(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add_after("a", 10.0)
     clock.advance(9.99)
     assert take_all(queue) == []
@@ -97,7 +97,7 @@ def test_a_delayed_key_comes_when_its_time_has_come(queue: WorkQueue[str], clock
     assert queue.statistics().delayed == 0
 
 
-def test_delayed_keys_come_in_the_order_of_their_deadlines(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_delayed_keys_are_returned_in_deadline_order(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add_after("late", 3.0)
     queue.add_after("early", 1.0)
     queue.add_after("middle", 2.0)
@@ -105,7 +105,9 @@ def test_delayed_keys_come_in_the_order_of_their_deadlines(queue: WorkQueue[str]
     assert take_all(queue) == ["early", "middle", "late"]
 
 
-def test_what_came_due_before_a_plain_add_goes_before_it(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_a_key_that_was_due_before_a_plain_add_is_returned_first(
+    queue: WorkQueue[str], clock: ManualClock
+) -> None:
     queue.add_after("delayed", 1.0)
     clock.advance(2.0)
     queue.add("plain")
@@ -126,7 +128,7 @@ def test_the_earliest_deadline_of_a_key_wins(
     assert take_all(queue) == []
 
 
-def test_batching_is_a_window_that_the_first_event_opens_not_a_debounce(
+def test_batching_is_a_window_opened_by_the_first_event_and_not_a_debounce(
     queue: WorkQueue[str], clock: ManualClock
 ) -> None:
     for _ in range(9):
@@ -135,9 +137,7 @@ def test_batching_is_a_window_that_the_first_event_opens_not_a_debounce(
     assert take_all(queue) == ["a"]
 
 
-def test_a_plain_add_overtakes_a_delayed_one_and_uses_it_up(
-    queue: WorkQueue[str], clock: ManualClock
-) -> None:
+def test_a_plain_add_replaces_a_delayed_add(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add_after("a", 10.0)
     queue.add("a")
     assert take_all(queue) == ["a"]
@@ -145,9 +145,7 @@ def test_a_plain_add_overtakes_a_delayed_one_and_uses_it_up(
     assert take_all(queue) == []
 
 
-def test_a_delayed_add_of_a_key_that_is_due_changes_nothing(
-    queue: WorkQueue[str], clock: ManualClock
-) -> None:
+def test_a_delayed_add_of_a_due_key_has_no_effect(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add("a")
     queue.add_after("a", 5.0)
     assert take_all(queue) == ["a"]
@@ -155,7 +153,9 @@ def test_a_delayed_add_of_a_key_that_is_due_changes_nothing(
     assert take_all(queue) == []
 
 
-def test_a_delayed_add_during_the_work_comes_at_its_time(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_a_key_added_with_a_delay_while_held_is_returned_at_its_deadline(
+    queue: WorkQueue[str], clock: ManualClock
+) -> None:
     queue.add("a")
     assert queue.get_nowait() == "a"
     queue.add_after("a", 5.0)
@@ -165,7 +165,7 @@ def test_a_delayed_add_during_the_work_comes_at_its_time(queue: WorkQueue[str], 
     assert take_all(queue) == ["a"]
 
 
-def test_a_delay_that_ends_during_the_work_brings_the_key_again_after_it(
+def test_a_delay_that_ends_while_the_key_is_held_requeues_it_after_done(
     queue: WorkQueue[str], clock: ManualClock
 ) -> None:
     queue.add("a")
@@ -178,7 +178,7 @@ def test_a_delay_that_ends_during_the_work_brings_the_key_again_after_it(
 
 
 @pytest.mark.parametrize("delay", [0.0, -1.0])
-def test_a_delay_of_nothing_is_a_plain_add(queue: WorkQueue[str], delay: float) -> None:
+def test_a_zero_delay_is_a_plain_add(queue: WorkQueue[str], delay: float) -> None:
     queue.add_after("a", delay)
     assert take_all(queue) == ["a"]
 
@@ -198,7 +198,7 @@ def test_a_failing_key_backs_off_further_each_time_and_is_never_dropped(
     assert queue.add_rate_limited("a") == 1.0
 
 
-def test_an_event_does_not_wait_for_the_backoff(queue: WorkQueue[str]) -> None:
+def test_a_plain_add_does_not_wait_for_the_backoff(queue: WorkQueue[str]) -> None:
     for _ in range(5):
         queue.add_rate_limited("a")
     queue.add("a")
@@ -206,12 +206,12 @@ def test_an_event_does_not_wait_for_the_backoff(queue: WorkQueue[str]) -> None:
     assert queue.failures("a") == 5  # it has not succeeded yet
 
 
-def test_retry_after_is_honoured_where_it_is_longer_than_the_backoff(queue: WorkQueue[str]) -> None:
+def test_retry_after_is_honoured_if_it_is_longer_than_the_backoff(queue: WorkQueue[str]) -> None:
     assert queue.add_rate_limited("a", at_least_seconds=7.5) == 7.5
     assert queue.add_rate_limited("a", at_least_seconds=0.5) == 2.0
 
 
-def test_plain_and_delayed_adds_draw_nothing_from_the_bucket(clock: ManualClock) -> None:
+def test_plain_and_delayed_adds_consume_no_tokens(clock: ManualClock) -> None:
     bucket = TokenBucket(per_second=1.0, burst=1, clock=clock)
     queue: WorkQueue[int] = WorkQueue(
         clock=clock, limiter=RetryLimiter(ExponentialBackoff(base_seconds=0.001), bucket=bucket)
@@ -223,7 +223,7 @@ def test_plain_and_delayed_adds_draw_nothing_from_the_bucket(clock: ManualClock)
     assert queue.add_rate_limited(1001) == pytest.approx(1.0)
 
 
-def test_overtaken_deadlines_do_not_pile_up(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_superseded_deadlines_do_not_accumulate(queue: WorkQueue[str], clock: ManualClock) -> None:
     for _ in range(10_000):
         queue.add_after("a", 3600.0)
         queue.add("a")
@@ -234,9 +234,7 @@ def test_overtaken_deadlines_do_not_pile_up(queue: WorkQueue[str], clock: Manual
     assert take_all(queue) == ["b"]
 
 
-def test_a_closed_queue_takes_nothing_and_hands_out_nothing(
-    queue: WorkQueue[str], clock: ManualClock
-) -> None:
+def test_a_closed_queue_accepts_and_returns_nothing(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add("due")
     queue.add_after("delayed", 1.0)
     queue.close()
@@ -271,7 +269,7 @@ def test_a_draining_queue_returns_due_and_readded_keys_but_no_new_ones(
     queue.done("b")
 
 
-def test_closing_twice_turns_a_drain_into_an_end(queue: WorkQueue[str]) -> None:
+def test_closing_a_draining_queue_again_closes_it_immediately(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.close(drain=True)
     queue.close()
@@ -279,7 +277,7 @@ def test_closing_twice_turns_a_drain_into_an_end(queue: WorkQueue[str]) -> None:
         queue.get_nowait()
 
 
-def test_the_statistics_tell_ages_and_counts(queue: WorkQueue[str], clock: ManualClock) -> None:
+def test_the_statistics_report_ages_and_counts(queue: WorkQueue[str], clock: ManualClock) -> None:
     queue.add("a")
     clock.advance(1.0)
     queue.add("b")
@@ -349,7 +347,7 @@ def test_an_observer_sees_every_step_of_a_key(clock: ManualClock) -> None:
     ]
 
 
-def test_a_key_that_comes_again_has_waited_since_it_was_added(clock: ManualClock) -> None:
+def test_the_wait_time_of_a_requeued_key_starts_at_its_add(clock: ManualClock) -> None:
     observer = Observed()
     queue: WorkQueue[str] = WorkQueue(clock=clock, observer=observer)
     queue.add("a")
@@ -362,7 +360,7 @@ def test_a_key_that_comes_again_has_waited_since_it_was_added(clock: ManualClock
     assert observer.calls[-1] == ("get", 4.0)
 
 
-def test_ten_thousand_random_deadlines_come_in_order(clock: ManualClock) -> None:
+def test_ten_thousand_random_deadlines_are_returned_in_order(clock: ManualClock) -> None:
     rng = random.Random(5)
     queue: WorkQueue[int] = WorkQueue(clock=clock)
     deadlines: dict[int, float] = {}

@@ -27,7 +27,7 @@ async def test_get_waits_for_the_next_add() -> None:
 
 
 @virtually
-async def test_a_waiting_worker_gets_a_delayed_key_exactly_at_its_time() -> None:
+async def test_a_waiting_worker_gets_a_delayed_key_exactly_at_its_deadline() -> None:
     queue = new_queue()
     queue.add_after("a", 0.1)
     queue.add_after("b", 0.3)
@@ -36,7 +36,7 @@ async def test_a_waiting_worker_gets_a_delayed_key_exactly_at_its_time() -> None
 
 
 @virtually
-async def test_an_earlier_deadline_wakes_a_worker_that_waits_for_a_later_one() -> None:
+async def test_an_earlier_deadline_wakes_a_worker_waiting_for_a_later_one() -> None:
     queue = new_queue()
     queue.add_after("a", 100.0)
     loop = asyncio.get_running_loop()
@@ -45,7 +45,7 @@ async def test_an_earlier_deadline_wakes_a_worker_that_waits_for_a_later_one() -
 
 
 @virtually
-async def test_an_add_overtakes_the_backoff_of_a_waiting_key() -> None:
+async def test_an_add_overrides_the_backoff_of_a_key() -> None:
     queue = new_queue()
     for _ in range(10):
         queue.add_rate_limited("a")
@@ -69,7 +69,7 @@ async def test_one_timer_serves_all_delays_and_none_without_a_waiting_worker() -
 
 
 @virtually
-async def test_workers_are_served_in_the_order_in_which_they_came() -> None:
+async def test_waiting_workers_are_served_in_fifo_order() -> None:
     queue = new_queue()
     served: list[tuple[int, str]] = []
 
@@ -86,7 +86,7 @@ async def test_workers_are_served_in_the_order_in_which_they_came() -> None:
 
 
 @virtually
-async def test_a_worker_cancelled_when_its_key_had_come_leaves_it_to_another() -> None:
+async def test_a_worker_cancelled_after_its_key_became_ready_leaves_it_to_another() -> None:
     queue = new_queue()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(queue.get())
@@ -100,7 +100,7 @@ async def test_a_worker_cancelled_when_its_key_had_come_leaves_it_to_another() -
 
 
 @virtually
-async def test_a_worker_cancelled_while_it_waits_leaves_no_trace() -> None:
+async def test_a_worker_cancelled_while_waiting_leaves_no_state_behind() -> None:
     queue = new_queue()
     async with asyncio.TaskGroup() as group:
         worker = group.create_task(queue.get())
@@ -112,7 +112,7 @@ async def test_a_worker_cancelled_while_it_waits_leaves_no_trace() -> None:
 
 
 @virtually
-async def test_a_worker_cancelled_at_the_same_time_as_an_add_wakes_it_takes_nobody_elses_turn() -> None:
+async def test_a_worker_cancelled_before_an_add_does_not_block_the_next_worker() -> None:
     queue = new_queue()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(queue.get())
@@ -125,7 +125,7 @@ async def test_a_worker_cancelled_at_the_same_time_as_an_add_wakes_it_takes_nobo
 
 
 @virtually
-async def test_a_key_that_comes_again_goes_to_a_worker_that_waits() -> None:
+async def test_a_requeued_key_goes_to_a_waiting_worker() -> None:
     queue = new_queue()
     queue.add("a")
     assert await queue.get() == "a"
@@ -139,7 +139,7 @@ async def test_a_key_that_comes_again_goes_to_a_worker_that_waits() -> None:
 
 
 @virtually
-async def test_closing_sends_all_waiting_workers_home() -> None:
+async def test_closing_the_queue_releases_all_waiting_workers() -> None:
     queue = new_queue()
     queue.add_after("late", 5.0)
     ended = 0
@@ -160,7 +160,7 @@ async def test_closing_sends_all_waiting_workers_home() -> None:
 
 
 @virtually
-async def test_a_drain_keeps_the_workers_until_the_last_key_has_come_again_and_is_taken() -> None:
+async def test_draining_keeps_workers_until_the_last_requeued_key_is_taken() -> None:
     queue = new_queue()
     seen: list[str] = []
 
@@ -223,7 +223,7 @@ async def test_a_cancelled_join_does_not_affect_others() -> None:
 
 
 @virtually
-async def test_no_key_is_worked_on_twice_at_once_by_many_workers() -> None:
+async def test_no_key_is_processed_by_two_workers_at_once() -> None:
     queue = new_queue()
     at_work: set[str] = set()
     runs: dict[str, int] = {}

@@ -53,14 +53,14 @@ async def test_an_update_needs_the_newest_version_and_a_complete_type() -> None:
         await client.update(PODS, PODS.decode(b"{}"), key=KEY)
 
 
-async def test_a_write_that_changes_nothing_makes_no_new_version() -> None:
+async def test_a_no_op_write_does_not_change_the_resource_version() -> None:
     client = FakeClient()
     first = await client.apply(CONFIG_MAPS, config_map("x"), field_manager="me")
     assert await client.apply(CONFIG_MAPS, config_map("x"), field_manager="me") == first
     assert await client.patch(CONFIG_MAPS, KEY, b'{"data":{"text":"x"}}', patch_type=MERGE_PATCH) == first
 
 
-async def test_apply_removes_what_its_manager_no_longer_sends_and_keeps_the_rest() -> None:
+async def test_apply_removes_fields_that_its_manager_no_longer_sends_and_keeps_the_rest() -> None:
     client = FakeClient()
     await client.apply(CONFIG_MAPS, config_map("x", extra="1"), field_manager="me")
     await client.patch(CONFIG_MAPS, KEY, b'{"data":{"theirs":"2"}}', patch_type=MERGE_PATCH)
@@ -68,7 +68,7 @@ async def test_apply_removes_what_its_manager_no_longer_sends_and_keeps_the_rest
     assert applied.data == {"text": "x", "theirs": "2"}
 
 
-async def test_a_conflict_names_the_field_until_it_is_forced() -> None:
+async def test_an_apply_conflict_names_the_field_unless_forced() -> None:
     client = FakeClient()
     await client.apply(CONFIG_MAPS, config_map("x"), field_manager="one")
     with pytest.raises(ApplyConflictError, match=r'conflict with "one" using v1: \.data\.text') as caught:
@@ -80,7 +80,7 @@ async def test_a_conflict_names_the_field_until_it_is_forced() -> None:
         await client.apply(CONFIG_MAPS, config_map("x"), field_manager="one")
 
 
-async def test_a_delete_holds_its_preconditions_and_ends_ownership() -> None:
+async def test_a_delete_checks_its_preconditions_and_clears_field_ownership() -> None:
     client = FakeClient()
     await client.apply(CONFIG_MAPS, config_map("x"), field_manager="one")
     with pytest.raises(ConflictError):
@@ -102,7 +102,7 @@ async def test_an_object_with_finalizers_terminates_until_the_last_is_removed() 
     assert client.objects(CONFIG_MAPS) == {}
 
 
-async def test_writes_are_noted_and_fail_when_told_to() -> None:
+async def test_writes_are_recorded_and_injected_failures_are_raised() -> None:
     client = FakeClient()
     client.fail_next(ConnectionError("broken"))
     with pytest.raises(ConnectionError):
@@ -111,7 +111,7 @@ async def test_writes_are_noted_and_fail_when_told_to() -> None:
     assert client.writes == [("create", "configmaps shop/a")] * 2
 
 
-async def test_a_guarded_client_asks_before_it_writes() -> None:
+async def test_a_guarded_client_calls_its_guard_before_writing() -> None:
     def refuse() -> None:
         raise ReconcileError("not the leader")
 
@@ -121,7 +121,7 @@ async def test_a_guarded_client_asks_before_it_writes() -> None:
     await client.create(CONFIG_MAPS, config_map("x"))
 
 
-async def test_a_list_is_restricted_as_a_source_is() -> None:
+async def test_a_list_is_filtered_by_namespace_and_selectors() -> None:
     other = ConfigMap(ObjectMeta(name="b", namespace="office", labels={"app": "web"}))
     client = FakeClient((CONFIG_MAPS, config_map("x")), (CONFIG_MAPS, other))
 

@@ -61,7 +61,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     run_virtual(main)
 
 
-def test_it_is_a_source(source: FakeSource[Thing]) -> None:
+def test_a_fake_source_implements_the_source_protocol(source: FakeSource[Thing]) -> None:
     as_protocol: Source[Thing] = source
     assert as_protocol is source
 
@@ -69,7 +69,7 @@ def test_it_is_a_source(source: FakeSource[Thing]) -> None:
 # ------------------------------------------------------------------------------------------------- no faults
 
 
-def test_writes_give_versions_and_uids(source: FakeSource[Thing]) -> None:
+def test_writes_assign_versions_and_uids(source: FakeSource[Thing]) -> None:
     changed = source.modify(new("a", "x"))
     assert (changed.metadata.resource_version, changed.metadata.uid, changed.value) == ("104", "uid-1", "x")
     assert source.delete(key("a")).metadata.resource_version == "105"
@@ -89,7 +89,7 @@ def test_finalizers_keep_deleted_objects(source: FakeSource[Thing]) -> None:
     assert ObjectKey("ns", "held") not in source.objects
 
 
-def test_a_list_in_pages_is_of_one_version(source: FakeSource[Thing]) -> None:
+def test_all_pages_of_a_list_have_one_version(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         first = await source.list_page(limit=2)
         source.create(new("d"))
@@ -102,7 +102,7 @@ def test_a_list_in_pages_is_of_one_version(source: FakeSource[Thing]) -> None:
     run(main())
 
 
-def test_a_watch_tells_what_came_after_a_version(source: FakeSource[Thing]) -> None:
+def test_a_watch_reports_changes_after_a_version(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(resource_version="102") as watch:
             assert await read(watch, 1) == ["ADDED c@103"]
@@ -115,7 +115,7 @@ def test_a_watch_tells_what_came_after_a_version(source: FakeSource[Thing]) -> N
     run(main())
 
 
-def test_bookmarks_come_each_minute_and_the_watch_ends_at_its_timeout(source: FakeSource[Thing]) -> None:
+def test_bookmarks_are_sent_every_minute_and_the_watch_ends_at_its_timeout(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(resource_version="103", timeout_seconds=150) as watch:
             source.pass_versions(7)
@@ -125,7 +125,7 @@ def test_bookmarks_come_each_minute_and_the_watch_ends_at_its_timeout(source: Fa
     run(main())
 
 
-def test_watches_end_even_if_their_timers_run_a_little_early(source: FakeSource[Thing]) -> None:
+def test_watches_end_even_if_their_timers_fire_slightly_early(source: FakeSource[Thing]) -> None:
     """asyncio runs timers early by up to its clock resolution; two watches that wait again would stop time."""
 
     async def late() -> None:
@@ -144,7 +144,7 @@ def test_watches_end_even_if_their_timers_run_a_little_early(source: FakeSource[
     run(main())
 
 
-def test_initial_events_are_closed_by_a_bookmark(source: FakeSource[Thing]) -> None:
+def test_initial_events_end_with_a_bookmark(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(send_initial_events=True) as watch:
             assert await read(watch, 4) == ["ADDED a@101", "ADDED b@102", "ADDED c@103", "END @103"]
@@ -152,7 +152,7 @@ def test_initial_events_are_closed_by_a_bookmark(source: FakeSource[Thing]) -> N
     run(main())
 
 
-def test_every_request_is_noted(source: FakeSource[Thing]) -> None:
+def test_every_request_is_recorded(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         await source.list_page(limit=500, resource_version="5", resource_version_match="NotOlderThan")
         async with source.watch(resource_version="7", timeout_seconds=300):
@@ -170,7 +170,7 @@ def test_every_request_is_noted(source: FakeSource[Thing]) -> None:
 # --------------------------------------------------------------------------------------------------- faults
 
 
-def test_a_silent_change_is_in_the_list_and_never_on_a_watch(source: FakeSource[Thing]) -> None:
+def test_a_silent_change_appears_in_lists_but_never_on_a_watch(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(resource_version="103") as watch:
             source.modify(new("a", "unseen"), silently=True)
@@ -181,7 +181,7 @@ def test_a_silent_change_is_in_the_list_and_never_on_a_watch(source: FakeSource[
     run(main())
 
 
-def test_a_compacted_version_is_answered_with_410_in_each_of_its_forms(source: FakeSource[Thing]) -> None:
+def test_a_compacted_version_raises_410_in_all_its_forms(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         page = await source.list_page(limit=1)
         source.modify(new("a"))
@@ -198,7 +198,7 @@ def test_a_compacted_version_is_answered_with_410_in_each_of_its_forms(source: F
     run(main())
 
 
-def test_a_version_that_was_never_reached_is_too_large_for_a_list(source: FakeSource[Thing]) -> None:
+def test_a_list_of_a_future_version_raises_too_large_resource_version(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         with pytest.raises(ServerTimeoutError) as caught:
             await source.list_page(resource_version="999", resource_version_match="NotOlderThan")
@@ -207,7 +207,7 @@ def test_a_version_that_was_never_reached_is_too_large_for_a_list(source: FakeSo
     run(main())
 
 
-def test_errors_come_in_order_at_the_door_they_are_meant_for(source: FakeSource[Thing]) -> None:
+def test_injected_errors_are_raised_in_order_at_their_target_method(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         source.fail_next(status_error(503, "ServiceUnavailable"), on="watch")
         source.fail_next(status_error(500, "InternalError"))
@@ -230,7 +230,7 @@ def test_a_request_can_hang(source: FakeSource[Thing]) -> None:
     run(main())
 
 
-def test_watches_break_end_and_fall_silent(source: FakeSource[Thing]) -> None:
+def test_watches_can_break_end_and_go_silent(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         async with source.watch(resource_version="103") as watch:
             source.break_watches()
@@ -249,7 +249,7 @@ def test_watches_break_end_and_fall_silent(source: FakeSource[Thing]) -> None:
     run(main())
 
 
-def test_a_server_that_falls_behind_shows_the_past_except_to_those_who_ask_for_the_newest(
+def test_a_lagging_server_returns_old_state_except_for_the_newest_version(
     source: FakeSource[Thing],
 ) -> None:
     async def main() -> None:
@@ -267,7 +267,7 @@ def test_a_server_that_falls_behind_shows_the_past_except_to_those_who_ask_for_t
     run(main())
 
 
-def test_a_restored_server_has_forgotten_what_came_after_and_counts_anew(source: FakeSource[Thing]) -> None:
+def test_a_restored_server_loses_later_changes_and_reuses_their_versions(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         backup = source.backup()
         source.create(new("d"))
@@ -281,7 +281,7 @@ def test_a_restored_server_has_forgotten_what_came_after_and_counts_anew(source:
     run(main())
 
 
-def test_batches_can_be_mangled_and_anything_injected(source: FakeSource[Thing]) -> None:
+def test_batches_can_be_mangled_and_events_injected(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         source.mangle = lambda batch: [*reversed(batch), *batch]
         async with source.watch(resource_version="103") as watch:
@@ -297,7 +297,7 @@ def test_batches_can_be_mangled_and_anything_injected(source: FakeSource[Thing])
     run(main())
 
 
-def test_a_server_may_not_know_initial_events_or_never_close_them(source: FakeSource[Thing]) -> None:
+def test_watch_list_support_can_be_disabled_or_left_without_end_bookmark(source: FakeSource[Thing]) -> None:
     async def main() -> None:
         source.knows_watch_list = False
         with pytest.raises(InvalidError):

@@ -27,7 +27,7 @@ async def create(server: MemoryServer, body: EndpointSlice = NEW) -> EndpointSli
     return await server.create(ENDPOINT_SLICES, body, namespace="default")
 
 
-async def test_a_new_slice_gets_a_name_a_uid_a_version_and_its_first_generation() -> None:
+async def test_a_new_slice_gets_a_name_a_uid_a_version_and_generation_one() -> None:
     server = MemoryServer()
     one, two = await create(server), await create(server)
     assert one.metadata.name.startswith("web-")
@@ -38,12 +38,12 @@ async def test_a_new_slice_gets_a_name_a_uid_a_version_and_its_first_generation(
     assert one.metadata.generation == 1
 
 
-async def test_a_long_base_is_cut_so_that_the_name_stays_within_its_limit() -> None:
+async def test_a_long_generate_name_is_truncated_to_keep_the_name_within_its_limit() -> None:
     body = edited(NEW, generate_name="x" * 63)
     assert len((await create(MemoryServer(), body)).metadata.name) == 63
 
 
-async def test_empty_lists_read_back_as_null() -> None:
+async def test_empty_lists_are_stored_as_null() -> None:
     """S-53."""
     server = MemoryServer()
     await create(server, edited(NEW, endpoints=(), ports=()))
@@ -60,7 +60,7 @@ async def test_empty_lists_read_back_as_null() -> None:
         ({"endpoints": (make_endpoint(make_pod()),)}, 2),
     ],
 )
-async def test_content_and_labels_raise_the_generation_and_annotations_do_not(
+async def test_content_and_label_changes_raise_the_generation_and_annotations_do_not(
     change: dict[str, object], generation: int
 ) -> None:
     """0.8."""
@@ -71,14 +71,14 @@ async def test_content_and_labels_raise_the_generation_and_annotations_do_not(
     assert new.metadata.resource_version != old.metadata.resource_version
 
 
-async def test_an_update_that_changes_nothing_makes_no_version() -> None:
+async def test_a_no_op_update_does_not_change_the_resource_version() -> None:
     server = MemoryServer()
     old = await create(server)
     assert await server.update(ENDPOINT_SLICES, old, key=old.metadata.key) == old
     assert server.pending_events(ENDPOINT_SLICES) == 1
 
 
-async def test_what_is_stale_or_another_or_gone_or_there_already_is_refused() -> None:
+async def test_writes_of_stale_mismatched_missing_or_existing_objects_are_rejected() -> None:
     server = MemoryServer()
     old = await create(server)
     key = old.metadata.key
@@ -116,7 +116,7 @@ async def test_a_finalizer_keeps_a_deleted_object_until_it_is_removed() -> None:
     assert not server.objects(ENDPOINT_SLICES)
 
 
-async def test_nothing_new_comes_into_a_namespace_that_is_going() -> None:
+async def test_creates_in_a_terminating_namespace_are_rejected() -> None:
     server = MemoryServer()
     server.terminating_namespaces.add("default")
     with pytest.raises(ForbiddenError) as caught:
@@ -124,7 +124,7 @@ async def test_nothing_new_comes_into_a_namespace_that_is_going() -> None:
     assert caught.value.status.has_cause(NAMESPACE_TERMINATING)
 
 
-async def test_a_failure_comes_before_the_act_or_after_it_as_often_as_asked() -> None:
+async def test_injected_failures_occur_before_or_after_the_write_as_often_as_requested() -> None:
     server = MemoryServer()
     error = api_error(Status(code=500, message="no"))
     server.fail_next(error, verb="create", times=2)
@@ -137,7 +137,7 @@ async def test_a_failure_comes_before_the_act_or_after_it_as_often_as_asked() ->
     assert [call.verb for call in server.calls] == ["create"] * 4
 
 
-async def test_what_others_do_is_not_counted_among_the_requests() -> None:
+async def test_foreign_writes_are_not_recorded_as_requests() -> None:
     server = MemoryServer()
     endpoint_slice = server.create_foreign(ENDPOINT_SLICES, make_slice(make_service()))
     server.update_foreign(ENDPOINT_SLICES, edited(endpoint_slice, labels=None))
@@ -146,7 +146,7 @@ async def test_what_others_do_is_not_counted_among_the_requests() -> None:
     assert server.pending_events(ENDPOINT_SLICES) == 3
 
 
-async def test_a_store_is_fed_in_order_and_as_slowly_as_asked() -> None:
+async def test_events_are_fed_to_a_store_in_order_and_in_limited_batches() -> None:
     server = MemoryServer()
     endpoint_slice = await create(server)
     await server.delete(ENDPOINT_SLICES, endpoint_slice.metadata.key)
@@ -162,7 +162,7 @@ async def test_a_store_is_fed_in_order_and_as_slowly_as_asked() -> None:
     assert fed == [["ADDED"], ["DELETED"]]
 
 
-async def test_endpoints_are_kept_too_and_have_no_generation() -> None:
+async def test_endpoints_are_stored_without_generation() -> None:
     server = MemoryServer()
     body = Endpoints(metadata=ObjectMeta(name="web", namespace="default"))
     created = await server.create(ENDPOINTS, body, namespace="default")

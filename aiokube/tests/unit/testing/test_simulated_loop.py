@@ -44,24 +44,24 @@ async def turns(loop: SimulatedLoop) -> list[tuple[str, int]]:
     return order
 
 
-def test_without_disorder_callbacks_run_in_asyncios_order() -> None:
+def test_callbacks_run_in_asyncio_order_without_reordering() -> None:
     assert run(turns) == asyncio.run(turns(None))  # type: ignore[arg-type]
 
 
-def test_a_seed_gives_one_order_and_seeds_differ() -> None:
+def test_a_seed_determines_the_order_and_different_seeds_give_different_orders() -> None:
     orders = [tuple(run(turns, Schedule(seed))) for seed in (1, 1, 2, 3)]
     assert orders[0] == orders[1]
     assert len(set(orders)) == 3
 
 
-def test_a_recorded_schedule_gives_the_same_order_again() -> None:
+def test_replaying_a_recorded_schedule_gives_the_same_order() -> None:
     schedule = Schedule(7)
     order = run(turns, schedule)
     assert run(turns, Schedule.replay(schedule.choices)) == order
     assert run(turns, Schedule.replay({})) == run(turns)
 
 
-def test_a_timer_fires_when_the_clock_of_its_host_says_so() -> None:
+def test_timers_fire_by_the_clock_of_their_host() -> None:
     async def main(loop: SimulatedLoop) -> float:
         async def sleeper() -> tuple[float, float]:
             began = loop.time()
@@ -78,7 +78,7 @@ def test_a_timer_fires_when_the_clock_of_its_host_says_so() -> None:
     assert run(main) == pytest.approx(5, abs=0.01)
 
 
-def test_a_killed_host_runs_nothing_more_not_even_finally_blocks() -> None:
+def test_a_killed_host_runs_no_further_code_including_finally_blocks() -> None:
     seen: list[str] = []
 
     async def victim() -> None:
@@ -100,7 +100,7 @@ def test_a_killed_host_runs_nothing_more_not_even_finally_blocks() -> None:
     assert run(main) == ["alive"] * 3
 
 
-def test_a_paused_host_goes_on_later_and_finds_that_time_has_passed() -> None:
+def test_a_paused_host_resumes_and_observes_the_elapsed_time() -> None:
     async def main(loop: SimulatedLoop) -> float:
         host = SimulatedHost("paused")
 
@@ -149,7 +149,7 @@ def test_sockets_and_child_processes_raise() -> None:
             run(escape)
 
 
-def test_a_simulation_in_which_nothing_can_happen_is_an_error() -> None:
+def test_a_deadlocked_simulation_is_an_error() -> None:
     async def main(loop: SimulatedLoop) -> None:
         await loop.create_future()
 
@@ -157,14 +157,14 @@ def test_a_simulation_in_which_nothing_can_happen_is_an_error() -> None:
         run(main)
 
 
-def test_minimize_keeps_only_what_is_needed_in_order() -> None:
+def test_minimize_keeps_only_the_necessary_items_in_order() -> None:
     def fails(items: Sequence[int]) -> bool:
         return 3 in items and 17 in items and items.index(3) < items.index(17)
 
     assert minimize(range(40), fails) == [3, 17]
 
 
-def test_a_schedule_is_shrunk_to_the_choices_that_matter() -> None:
+def test_a_schedule_is_minimized_to_the_relevant_choices() -> None:
     choices = dict.fromkeys(range(0, 90, 3), 1)
     assert minimize_schedule(choices, lambda some: 30 in some) == {30: 1}
     assert minimize_schedule(choices, lambda some: True) == {}

@@ -26,7 +26,7 @@ def test_a_day_passes_immediately() -> None:
     assert run_virtual(main()) == 86_400
 
 
-def test_timers_run_in_order_each_at_exactly_its_time() -> None:
+def test_timers_run_in_order_and_exactly_on_time() -> None:
     seen: list[tuple[str, float]] = []
 
     async def sleeper(name: str, seconds: float) -> None:
@@ -52,7 +52,7 @@ def test_timeouts_are_virtual() -> None:
     assert run_virtual(main()) == 3600
 
 
-def test_a_deadlock_fails_immediately_and_shows_where() -> None:
+def test_a_deadlock_fails_immediately_and_shows_its_location() -> None:
     async def waiting_for_godot() -> None:
         await asyncio.Event().wait()
 
@@ -60,7 +60,7 @@ def test_a_deadlock_fails_immediately_and_shows_where() -> None:
         run_virtual(waiting_for_godot())
 
 
-def test_a_task_that_is_left_behind_is_an_error() -> None:
+def test_a_leftover_task_is_an_error() -> None:
     async def main() -> None:
         asyncio.get_running_loop().create_task(asyncio.sleep(10), name="forgotten")
 
@@ -68,7 +68,7 @@ def test_a_task_that_is_left_behind_is_an_error() -> None:
         run_virtual(main())
 
 
-def test_a_failure_names_the_seed() -> None:
+def test_a_failure_reports_the_seed() -> None:
     async def main() -> None:
         raise ValueError("no")
 
@@ -77,14 +77,14 @@ def test_a_failure_names_the_seed() -> None:
     assert caught.value.__notes__ == ["seed: 42"]
 
 
-def test_threads_of_the_executor_are_waited_for() -> None:
+def test_executor_threads_are_awaited() -> None:
     async def main() -> int:
         return await asyncio.to_thread(sum, [1, 2, 3])
 
     assert run_virtual(main()) == 6
 
 
-def test_the_clock_follows_the_loop_and_its_time_of_day_can_be_set_wrong() -> None:
+def test_the_clock_follows_the_loop_and_its_wall_time_can_be_stepped() -> None:
     clock = FakeClock()
     as_protocol: Clock = clock
 
@@ -99,7 +99,7 @@ def test_the_clock_follows_the_loop_and_its_time_of_day_can_be_set_wrong() -> No
     run_virtual(main())
 
 
-def test_a_sleep_of_nothing_yields_once() -> None:
+def test_a_zero_sleep_yields_once() -> None:
     order: list[str] = []
 
     async def other() -> None:
@@ -115,7 +115,7 @@ def test_a_sleep_of_nothing_yields_once() -> None:
     assert order == ["other", "main"]
 
 
-def test_settling_lets_everything_happen_that_needs_no_time() -> None:
+def test_settle_runs_everything_that_needs_no_time() -> None:
     async def main() -> list[str]:
         queue: asyncio.Queue[int] = asyncio.Queue()
         seen: list[str] = []
@@ -135,7 +135,7 @@ def test_settling_lets_everything_happen_that_needs_no_time() -> None:
     assert run_virtual(main()) == ["0", "1", "2"]
 
 
-def test_a_stopped_process_misses_the_time_in_between() -> None:
+def test_jumping_skips_time_as_for_a_stopped_process() -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)

@@ -54,7 +54,7 @@ class Script:
 
 
 @virtually
-async def test_every_key_is_reconciled_once_when_all_is_well() -> None:
+async def test_every_key_is_reconciled_once_without_failures() -> None:
     script = Script()
     controller = new_controller(script)
     async with running(controller):
@@ -66,7 +66,7 @@ async def test_every_key_is_reconciled_once_when_all_is_well() -> None:
 
 
 @virtually
-async def test_a_key_that_fails_is_tried_again_for_ever_at_growing_intervals() -> None:
+async def test_a_failing_key_is_retried_forever_with_growing_backoff() -> None:
     script = Script(*[ReconcileError("not yet")] * 30)
     controller = new_controller(script)
     async with running(controller):
@@ -80,7 +80,7 @@ async def test_a_key_that_fails_is_tried_again_for_ever_at_growing_intervals() -
 
 
 @virtually
-async def test_success_forgets_the_failures() -> None:
+async def test_success_resets_the_failure_count() -> None:
     error = ReconcileError("no")
     script = Script(error, error, error, None, error)
     controller = new_controller(script)
@@ -94,7 +94,7 @@ async def test_success_forgets_the_failures() -> None:
 
 
 @virtually
-async def test_requeue_after_comes_again_without_counting_as_a_failure() -> None:
+async def test_requeue_after_reconciles_again_without_counting_as_a_failure() -> None:
     script = Script(ReconcileError("no"), RequeueAfter(30.0), RequeueAfter(30.0))
     controller = new_controller(script)
     async with running(controller):
@@ -105,7 +105,7 @@ async def test_requeue_after_comes_again_without_counting_as_a_failure() -> None
 
 
 @virtually
-async def test_an_event_comes_before_a_requeue() -> None:
+async def test_an_event_takes_precedence_over_a_pending_requeue() -> None:
     script = Script(RequeueAfter(30.0))
     controller = new_controller(script)
     async with running(controller):
@@ -117,7 +117,7 @@ async def test_an_event_comes_before_a_requeue() -> None:
 
 
 @virtually
-async def test_one_failing_key_does_not_hold_up_the_others() -> None:
+async def test_a_failing_key_does_not_delay_other_keys() -> None:
     async def reconcile(key: str) -> None:
         done.append((now(), key))
         if key == "bad":
@@ -134,7 +134,7 @@ async def test_one_failing_key_does_not_hold_up_the_others() -> None:
 
 
 @virtually
-async def test_different_keys_run_side_by_side_up_to_the_number_of_workers() -> None:
+async def test_different_keys_are_reconciled_concurrently_up_to_the_number_of_workers() -> None:
     at_work = 0
     most = 0
 
@@ -155,7 +155,7 @@ async def test_different_keys_run_side_by_side_up_to_the_number_of_workers() -> 
 
 
 @virtually
-async def test_a_key_added_during_its_reconcile_is_reconciled_again_afterwards() -> None:
+async def test_a_key_added_during_its_reconcile_is_reconciled_again() -> None:
     spans: list[tuple[float, float]] = []
 
     async def reconcile(key: str) -> None:
@@ -187,7 +187,7 @@ async def test_a_key_added_during_its_reconcile_is_reconciled_again_afterwards()
         ),
     ],
 )  # fmt: skip
-def test_an_expected_error_costs_one_line(
+def test_an_expected_error_is_logged_in_one_line(
     error: Exception, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @virtually
@@ -250,7 +250,7 @@ async def test_retry_after_is_honoured() -> None:
 
 
 @virtually
-async def test_a_reconcile_that_takes_too_long_is_cancelled_and_tried_again() -> None:
+async def test_a_reconcile_that_times_out_is_cancelled_and_retried() -> None:
     tries: list[float] = []
 
     async def reconcile(key: str) -> None:
@@ -266,7 +266,7 @@ async def test_a_reconcile_that_takes_too_long_is_cancelled_and_tried_again() ->
 
 
 @virtually
-async def test_a_time_limit_inside_a_reconcile_is_not_taken_for_ours() -> None:
+async def test_a_timeout_inside_a_reconcile_is_distinguished_from_the_reconcile_timeout() -> None:
     controller = new_controller(Script(TimeoutError("of something inside")), timeout_seconds=5.0)
     async with running(controller):
         controller.queue.add("a")
@@ -275,7 +275,7 @@ async def test_a_time_limit_inside_a_reconcile_is_not_taken_for_ours() -> None:
 
 
 @virtually
-async def test_a_cancellation_from_within_fails_the_key_and_spares_the_worker() -> None:
+async def test_a_cancellation_raised_in_a_reconcile_fails_the_key_but_not_the_worker() -> None:
     tries: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -292,7 +292,7 @@ async def test_a_cancellation_from_within_fails_the_key_and_spares_the_worker() 
 
 
 @virtually
-async def test_a_stopped_controller_begins_with_nothing_more_and_lets_work_finish() -> None:
+async def test_a_stopped_controller_starts_no_new_work_and_finishes_running_reconciles() -> None:
     finished: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -312,7 +312,7 @@ async def test_a_stopped_controller_begins_with_nothing_more_and_lets_work_finis
 
 
 @virtually
-async def test_work_beyond_the_grace_period_is_cancelled_and_named() -> None:
+async def test_reconciles_beyond_the_grace_period_are_cancelled_and_reported() -> None:
     cut_off: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -353,7 +353,7 @@ def test_cancelled_writes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     )
 
 
-def test_a_failure_while_stopping_promises_no_further_try(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_while_stopping_is_not_reported_as_retried(caplog: pytest.LogCaptureFixture) -> None:
     async def reconcile(key: str) -> None:
         await asyncio.sleep(1.0)
         raise ReconcileError("too late")
@@ -413,7 +413,7 @@ async def test_cancelling_a_controller_cancels_its_work_immediately() -> None:
 
 
 @virtually
-async def test_a_controller_runs_once() -> None:
+async def test_a_controller_cannot_run_twice() -> None:
     controller = new_controller(Script())
     await controller.stop(0.0)
     await controller.run()
@@ -421,12 +421,12 @@ async def test_a_controller_runs_once() -> None:
         await controller.run()
 
 
-def test_a_controller_without_workers_is_refused() -> None:
+def test_a_controller_without_workers_is_rejected() -> None:
     with pytest.raises(ValueError, match="controller 'things' needs at least 1 worker"):
         new_controller(Script(), workers=0)
 
 
-async def test_reconciles_that_never_wait_leave_the_loop_its_turns() -> None:
+async def test_reconciles_that_never_wait_do_not_starve_the_event_loop() -> None:
     class SlowClock(SystemClock):
         """Makes each clock access cost a millisecond, so that the test is independent of the machine."""
 

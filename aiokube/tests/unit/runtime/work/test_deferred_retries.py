@@ -66,7 +66,7 @@ class World:
     "error", [REFUSED, UNAVAILABLE, BUSY, TIMED_OUT], ids=["refused", "503", "429", "timeout"]
 )
 @virtually
-async def test_all_keys_are_written_two_seconds_after_the_server_is_back(error: ClientError) -> None:
+async def test_all_keys_are_written_two_seconds_after_the_server_returns(error: ClientError) -> None:
     world = World()
     async with world.running():
         for away_seconds in (15.0, 300.0):
@@ -86,7 +86,7 @@ async def test_all_keys_are_written_two_seconds_after_the_server_is_back(error: 
 
 
 @virtually
-async def test_a_watch_that_is_answered_wakes_the_writes() -> None:
+async def test_a_successful_watch_response_wakes_deferred_writes() -> None:
     world = World()
     async with world.running():
         world.error = REFUSED
@@ -101,7 +101,7 @@ async def test_a_watch_that_is_answered_wakes_the_writes() -> None:
 
 
 @virtually
-async def test_an_event_during_an_outage_costs_no_attempt_once_some_keys_have_failed() -> None:
+async def test_events_during_an_outage_are_deferred_once_some_keys_have_failed() -> None:
     world = World()
     async with world.running():
         world.error = REFUSED
@@ -120,7 +120,7 @@ async def test_an_event_during_an_outage_costs_no_attempt_once_some_keys_have_fa
 
 
 @virtually
-async def test_one_key_that_always_fails_is_tried_once_a_second_and_delays_no_other() -> None:
+async def test_a_constantly_failing_key_is_retried_every_second_and_delays_no_other() -> None:
     world = World()
     async with world.running():
         world.bad_keys = {"bad"}
@@ -136,7 +136,7 @@ async def test_one_key_that_always_fails_is_tried_once_a_second_and_delays_no_ot
 
 
 @virtually
-async def test_a_failure_that_is_not_the_networks_keeps_its_own_growing_backoff() -> None:
+async def test_non_network_failures_keep_their_own_growing_backoff() -> None:
     world = World()
     async with world.running():
         world.error = status_error(403, "Forbidden", "no right to update endpointslices")
@@ -146,7 +146,7 @@ async def test_a_failure_that_is_not_the_networks_keeps_its_own_growing_backoff(
 
 
 @virtually
-async def test_an_outage_is_one_line_however_many_keys_fail_and_a_recovery_is_logged(
+async def test_an_outage_logs_one_line_for_any_number_of_keys_and_its_recovery(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -166,7 +166,7 @@ async def test_an_outage_is_one_line_however_many_keys_fail_and_a_recovery_is_lo
 
 
 @virtually
-async def test_a_controller_stops_while_keys_wait_for_the_server() -> None:
+async def test_a_controller_can_stop_while_keys_wait_for_the_server() -> None:
     world = World()
     async with world.running():
         world.error = REFUSED
@@ -176,6 +176,6 @@ async def test_a_controller_stops_while_keys_wait_for_the_server() -> None:
     assert world.controller.statistics().state == "stopped"
 
 
-def test_a_group_is_unavailable_where_all_of_it_is() -> None:
+def test_an_exception_group_is_unavailable_only_if_all_its_members_are() -> None:
     assert is_unavailable(ExceptionGroup("both", [REFUSED, BUSY]))
     assert not is_unavailable(ExceptionGroup("mixed", [REFUSED, ReconcileError("a bug")]))

@@ -47,7 +47,7 @@ def counted(write: Write | None) -> CountUp:
     return write
 
 
-def test_the_first_occurrence_is_a_new_event_with_everything_in_it() -> None:
+def test_the_first_occurrence_creates_a_complete_event() -> None:
     event = created(EventCorrelator().observe(occurrence())).event
     assert msgspec.to_builtins(event) == {
         "metadata": {
@@ -72,7 +72,7 @@ def test_the_first_occurrence_is_a_new_event_with_everything_in_it() -> None:
     }
 
 
-def test_the_same_again_is_counted_up_on_the_same_event() -> None:
+def test_a_repeated_occurrence_increments_the_count_of_its_event() -> None:
     correlator = EventCorrelator()
     first = created(correlator.observe(occurrence())).event
     correlator.observe(occurrence(at=5.0))
@@ -85,7 +85,7 @@ def test_the_same_again_is_counted_up_on_the_same_event() -> None:
     }
 
 
-def test_what_is_created_anew_when_the_event_is_gone_tells_the_whole_story() -> None:
+def test_a_recreated_event_keeps_its_count_and_first_timestamp() -> None:
     correlator = EventCorrelator()
     first = created(correlator.observe(occurrence())).event
     again = counted(correlator.observe(occurrence(at=4000.0))).event
@@ -112,19 +112,19 @@ def test_what_is_created_anew_when_the_event_is_gone_tells_the_whole_story() -> 
         {"regarding": msgspec.structs.replace(SERVICE, field_path="spec.ports{http}")},
     ],
 )
-def test_anything_that_differs_makes_another_event(changes: dict[str, object]) -> None:
+def test_any_different_field_creates_another_event(changes: dict[str, object]) -> None:
     correlator = EventCorrelator()
     correlator.observe(occurrence())
     created(correlator.observe(occurrence(**changes)))  # type: ignore[arg-type]
 
 
-def test_another_version_of_the_object_is_the_same_story() -> None:
+def test_another_version_of_the_object_counts_as_the_same_event() -> None:
     correlator = EventCorrelator()
     correlator.observe(occurrence(regarding=msgspec.structs.replace(SERVICE, resource_version="7")))
     counted(correlator.observe(occurrence(regarding=msgspec.structs.replace(SERVICE, resource_version="8"))))
 
 
-def test_from_the_tenth_message_within_ten_minutes_on_events_are_combined() -> None:
+def test_similar_events_are_combined_from_the_tenth_message_within_ten_minutes() -> None:
     correlator = EventCorrelator()
     for number in range(9):
         event = created(correlator.observe(occurrence(f"try {number}", at=number))).event
@@ -141,7 +141,7 @@ def test_from_the_tenth_message_within_ten_minutes_on_events_are_combined() -> N
     }
 
 
-def test_a_message_that_has_an_event_of_its_own_goes_on_counting_there() -> None:
+def test_a_message_with_its_own_event_keeps_counting_there() -> None:
     correlator = EventCorrelator()
     own = created(correlator.observe(occurrence("try 0"))).event
     for number in range(1, 12):
@@ -149,7 +149,7 @@ def test_a_message_that_has_an_event_of_its_own_goes_on_counting_there() -> None
     assert counted(correlator.observe(occurrence("try 0", at=20))).key.name == own.metadata.name
 
 
-def test_the_same_message_over_and_over_is_never_folded() -> None:
+def test_a_repeated_identical_message_is_never_combined() -> None:
     correlator = EventCorrelator()
     for number in range(24):
         write = correlator.observe(occurrence(at=number))
@@ -157,7 +157,7 @@ def test_the_same_message_over_and_over_is_never_folded() -> None:
         assert write.event.message == "it broke"
 
 
-def test_after_a_pause_of_more_than_ten_minutes_messages_stand_for_themselves_again() -> None:
+def test_messages_are_separate_again_after_a_pause_of_more_than_ten_minutes() -> None:
     correlator = EventCorrelator()
     for number in range(12):
         correlator.observe(occurrence(f"try {number}"))
@@ -169,7 +169,7 @@ def test_after_a_pause_of_more_than_ten_minutes_messages_stand_for_themselves_ag
     assert later.event.message == "after 1201 s"
 
 
-def test_folding_is_for_what_is_similar_not_for_the_whole_object() -> None:
+def test_only_similar_events_of_an_object_are_combined() -> None:
     correlator = EventCorrelator()
     for number in range(9):
         correlator.observe(occurrence(f"try {number}"))
@@ -178,7 +178,7 @@ def test_folding_is_for_what_is_similar_not_for_the_whole_object() -> None:
     assert other.event.message == "of another kind"
 
 
-def test_an_object_has_25_writes_and_then_one_in_five_minutes() -> None:
+def test_an_object_may_write_25_events_and_then_one_every_five_minutes() -> None:
     correlator = EventCorrelator()
     writes = [correlator.observe(occurrence(reason=f"Reason{number}")) for number in range(30)]
     assert [write is not None for write in writes] == [True] * 25 + [False] * 5
@@ -187,7 +187,7 @@ def test_an_object_has_25_writes_and_then_one_in_five_minutes() -> None:
     assert correlator.observe(occurrence(at=301.0, reason="R")) is None
 
 
-def test_the_share_is_per_component_and_object() -> None:
+def test_the_write_limit_applies_per_component_and_object() -> None:
     correlator = EventCorrelator()
     for number in range(30):
         correlator.observe(occurrence(reason=f"Reason{number}"))
@@ -206,7 +206,7 @@ def test_suppressed_occurrences_are_counted_in_the_next_write() -> None:
     assert write.event.count == 41
 
 
-def test_an_event_that_was_never_created_is_created_by_the_first_count_that_gets_through() -> None:
+def test_an_event_suppressed_at_creation_is_created_by_its_first_allowed_write() -> None:
     correlator = EventCorrelator()
     for number in range(25):
         correlator.observe(occurrence(reason=f"Reason{number}"))
@@ -214,7 +214,7 @@ def test_an_event_that_was_never_created_is_created_by_the_first_count_that_gets
     assert counted(correlator.observe(occurrence(reason="Late", at=300.0))).event.count == 2
 
 
-def test_an_object_without_namespace_has_its_events_in_default() -> None:
+def test_events_of_cluster_scoped_objects_are_in_the_default_namespace() -> None:
     node = ObjectReference(kind="Node", api_version="v1", name="node-1", uid="uid-9")
     correlator = EventCorrelator()
     first = created(correlator.observe(occurrence(regarding=node))).event
@@ -222,7 +222,7 @@ def test_an_object_without_namespace_has_its_events_in_default() -> None:
     assert counted(correlator.observe(occurrence(regarding=node))).key.namespace == "default"
 
 
-def test_two_occurrences_in_the_same_microsecond_have_two_names() -> None:
+def test_two_occurrences_in_the_same_microsecond_have_different_names() -> None:
     correlator = EventCorrelator()
     first = created(correlator.observe(occurrence("one")))
     second = created(correlator.observe(occurrence("two")))
@@ -240,19 +240,19 @@ def test_two_occurrences_in_the_same_microsecond_have_two_names() -> None:
         ("x" * 300, "x" * 250 + ".ff"),
     ],
 )
-def test_the_name_is_that_of_the_object_and_the_time_in_hex_and_always_valid(
+def test_the_event_name_is_the_object_name_with_a_hex_timestamp_and_always_valid(
     object_name: str, name: str
 ) -> None:
     assert event_name(object_name, 255) == name
 
 
-def test_time_of_day_becomes_whole_nanoseconds() -> None:
+def test_timestamps_are_converted_to_exact_nanoseconds() -> None:
     assert nanoseconds_since_epoch(datetime(1970, 1, 2, 0, 0, 1, 7, tzinfo=UTC)) == 86_401_000_007_000
     # As a float this one would be off by tens of nanoseconds.
     assert nanoseconds_since_epoch(START) == 1_772_366_400_250_000_000
 
 
-def test_memory_is_bounded_and_what_was_used_last_is_kept() -> None:
+def test_the_event_cache_is_bounded_and_keeps_the_most_recently_used() -> None:
     correlator = EventCorrelator(remembered=3)
     names = ["a", "b", "c", "a", "d"]  # "b" is evicted
     for name in names:
@@ -263,7 +263,7 @@ def test_memory_is_bounded_and_what_was_used_last_is_kept() -> None:
         assert type(write) is kind, name
 
 
-def test_asking_for_a_remembered_value_keeps_it() -> None:
+def test_reading_a_cached_value_marks_it_as_recently_used() -> None:
     recent: Recent[str, int] = Recent(2)
     recent.put("a", 1)
     recent.put("b", 2)
@@ -272,7 +272,7 @@ def test_asking_for_a_remembered_value_keeps_it() -> None:
     assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)
 
 
-def test_folding_keeps_nine_messages_at_most() -> None:
+def test_at_most_nine_messages_are_tracked_per_group() -> None:
     similar: Similar | None = None
     for number in range(100):
         similar, _ = fold(similar, str(number), 0.0)
@@ -280,7 +280,7 @@ def test_folding_keeps_nine_messages_at_most() -> None:
     assert similar.messages == frozenset(map(str, range(9)))
 
 
-def test_an_allowance_never_grows_beyond_its_burst() -> None:
+def test_the_write_limit_never_refills_beyond_its_burst() -> None:
     allowance, _ = spend(None, 0.0)
     for _ in range(5):
         allowance, _ = spend(allowance, 0.0)

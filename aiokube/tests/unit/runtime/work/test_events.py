@@ -90,7 +90,7 @@ async def test_events_are_written_in_the_order_of_recording() -> None:
 
 
 @virtually
-async def test_recording_neither_waits_nor_writes_itself() -> None:
+async def test_recording_an_event_neither_waits_nor_writes() -> None:
     server = Server()
     writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
     tell(writer)
@@ -99,7 +99,7 @@ async def test_recording_neither_waits_nor_writes_itself() -> None:
 
 
 @virtually
-async def test_the_same_again_becomes_a_patch_of_the_count() -> None:
+async def test_a_repeated_event_becomes_a_patch_of_the_count() -> None:
     server = Server()
     async with writing(server) as writer:
         for _ in range(3):
@@ -125,7 +125,9 @@ async def test_an_expired_event_is_recreated_with_its_count() -> None:
 
 
 @pytest.mark.parametrize("failure", [UNREACHABLE, BROKEN, refusal(429, "TooManyRequests")])
-def test_what_may_pass_is_tried_again_every_ten_seconds_the_first_time_earlier(failure: Exception) -> None:
+def test_temporary_failures_are_retried_every_ten_seconds_and_the_first_time_earlier(
+    failure: Exception,
+) -> None:
     @virtually
     async def run() -> None:
         server = Server()
@@ -141,7 +143,7 @@ def test_what_may_pass_is_tried_again_every_ten_seconds_the_first_time_earlier(f
     run()
 
 
-def test_after_twelve_tries_an_event_is_given_up_and_the_next_one_gets_its_chance(
+def test_an_event_is_dropped_after_twelve_attempts_and_the_next_one_is_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @virtually
@@ -177,7 +179,7 @@ def test_after_twelve_tries_an_event_is_given_up_and_the_next_one_gets_its_chanc
         (refusal(409, "AlreadyExists"), logging.DEBUG),
     ],
 )
-def test_refused_events_are_not_retried(
+def test_rejected_events_are_not_retried(
     failure: Exception, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     @virtually
@@ -198,7 +200,7 @@ def test_refused_events_are_not_retried(
 
 
 @virtually
-async def test_the_oldest_is_dropped_when_too_many_wait() -> None:
+async def test_the_oldest_event_is_dropped_when_the_buffer_is_full() -> None:
     server = Server()
     server.takes_seconds = 5.0
     async with writing(server, capacity=3) as writer:
@@ -217,7 +219,7 @@ async def test_the_oldest_is_dropped_when_too_many_wait() -> None:
 
 
 @virtually
-async def test_too_much_about_one_object_falls_silent() -> None:
+async def test_too_many_events_of_one_object_are_suppressed() -> None:
     server = Server()
     async with writing(server) as writer:
         for number in range(40):
@@ -229,7 +231,7 @@ async def test_too_much_about_one_object_falls_silent() -> None:
 
 
 @virtually
-async def test_on_stop_it_writes_the_buffered_events() -> None:
+async def test_buffered_events_are_written_on_stop() -> None:
     server = Server()
     server.takes_seconds = 1.0
     writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
@@ -244,7 +246,7 @@ async def test_on_stop_it_writes_the_buffered_events() -> None:
 
 
 @virtually
-async def test_when_stopped_it_tries_each_only_once_more() -> None:
+async def test_failing_events_are_attempted_only_once_more_on_stop() -> None:
     server = Server()
     server.failures = [UNREACHABLE] * 100
     writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
@@ -285,7 +287,7 @@ def test_events_not_written_within_the_grace_period_are_counted(
 
 
 @virtually
-async def test_stopped_before_it_ran_it_still_writes_what_waits() -> None:
+async def test_a_writer_stopped_before_it_ran_still_writes_buffered_events() -> None:
     server = Server()
     writer = EventWriter(server, clock=SystemClock(), rng=random.Random(1))
     tell(writer)
@@ -304,7 +306,7 @@ async def test_stopping_twice_is_harmless() -> None:
         await writer.stop(5.0)
 
 
-def test_an_unwritable_event_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_that_cannot_be_encoded_does_not_stop_the_writer(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         server = Server()
@@ -322,7 +324,7 @@ def test_an_unwritable_event_does_not_end_the_writer(caplog: pytest.LogCaptureFi
     assert record.getMessage() == "event dropped, writing it failed: reason=Broken"
 
 
-def test_a_type_that_does_not_exist_is_dropped_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_of_an_unknown_type_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         writer = EventWriter(Server(), clock=SystemClock(), rng=random.Random(1))
@@ -333,7 +335,7 @@ def test_a_type_that_does_not_exist_is_dropped_and_told(caplog: pytest.LogCaptur
     assert "type=Error reason=Broken" in caplog.text
 
 
-def test_a_reference_carries_all_that_names_an_object() -> None:
+def test_an_object_reference_contains_all_identifying_fields() -> None:
     service = SERVICES.decode(
         b'{"metadata":{"name":"cart","namespace":"shop","uid":"uid-1","resourceVersion":"7"},"spec":{}}'
     )
@@ -342,7 +344,7 @@ def test_a_reference_carries_all_that_names_an_object() -> None:
     )
 
 
-def test_the_whole_type_survives_a_round_trip() -> None:
+def test_an_event_round_trips_with_all_its_fields() -> None:
     event = EVENTS.decode(
         msgspec.json.encode(
             {
@@ -383,7 +385,7 @@ async def test_one_namespace_cannot_displace_the_events_of_another() -> None:
 
 
 @virtually
-async def test_thousands_of_failing_objects_of_one_namespace_write_a_bounded_number_of_events() -> None:
+async def test_thousands_of_failing_objects_in_a_namespace_write_a_bounded_number_of_events() -> None:
     server = Server()
     async with writing(server, capacity=100_000) as writer:
         recorder = writer.recorder("test-controller")

@@ -17,7 +17,7 @@ from aiokube.testing.virtual_time import ManualClock
 from aiokube.work_queue import WorkQueue
 
 
-def test_failures_beyond_the_burst_are_counted_and_told_in_the_next_window() -> None:
+def test_failures_beyond_the_burst_are_counted_and_reported_in_the_next_window() -> None:
     clock = ManualClock()
     log = FailureLog(clock, burst=2, window_seconds=60.0)
     assert [log.note("noisy") for _ in range(5)] == [(True, 0), (True, 0), (False, 0), (False, 0), (False, 0)]
@@ -28,7 +28,7 @@ def test_failures_beyond_the_burst_are_counted_and_told_in_the_next_window() -> 
 
 
 @virtually
-async def test_a_thousand_failing_services_of_one_namespace_do_not_fill_the_log(
+async def test_a_thousand_failing_services_in_one_namespace_do_not_flood_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def over_quota(_: ObjectKey) -> NoReturn:

@@ -34,7 +34,7 @@ def owner_of(item: Endpoints) -> str | None:
         (None, "nobody", []),
     ],
 )
-def test_the_owner_before_and_the_owner_now_are_looked_at(
+def test_both_the_old_and_the_new_owner_are_enqueued(
     old: str | None, new: str | None, keys: list[str]
 ) -> None:
     def item(owner: str | None, version: int) -> Endpoints | None:

@@ -104,7 +104,7 @@ async def run_for(seconds: float, manager: Manager) -> None:
 
 
 @virtually
-async def test_each_stage_starts_when_the_one_before_is_ready_and_all_stop_the_other_way_round() -> None:
+async def test_stages_start_once_the_previous_one_is_ready_and_stop_in_reverse_order() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -133,7 +133,7 @@ async def test_each_stage_starts_when_the_one_before_is_ready_and_all_stop_the_o
 
 
 @virtually
-async def test_the_phases_tell_what_is_waited_for() -> None:
+async def test_the_statistics_report_the_phase_and_what_it_waits_for() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -162,7 +162,7 @@ async def test_the_phases_tell_what_is_waited_for() -> None:
 
 
 @virtually
-async def test_a_stop_during_the_start_stops_what_was_started_and_starts_nothing_more() -> None:
+async def test_a_stop_during_startup_stops_started_parts_and_starts_no_others() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -174,7 +174,7 @@ async def test_a_stop_during_the_start_stops_what_was_started_and_starts_nothing
 
 
 @virtually
-async def test_a_stop_before_the_start_starts_nothing() -> None:
+async def test_a_stop_before_startup_starts_nothing() -> None:
     story: Story = []
     stop = asyncio.Event()
     stop.set()
@@ -184,7 +184,7 @@ async def test_a_stop_before_the_start_starts_nothing() -> None:
     assert story == []
 
 
-def test_a_cache_that_is_not_filled_is_complained_of_at_growing_intervals(
+def test_an_unsynced_cache_is_logged_at_growing_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     times: list[float] = []
@@ -216,7 +216,7 @@ def test_a_cache_that_is_not_filled_is_complained_of_at_growing_intervals(
     )
 
 
-def test_waiting_for_an_election_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_for_leader_election_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         manager = Manager(clock=SystemClock(), gate=Cache("election", [], ready_at=50.0))
@@ -229,7 +229,7 @@ def test_waiting_for_an_election_is_no_reason_to_warn(caplog: pytest.LogCaptureF
 
 
 @virtually
-async def test_a_deadline_for_caches_ends_with_the_cause() -> None:
+async def test_the_sync_timeout_fails_with_the_cause() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -250,7 +250,7 @@ async def test_a_deadline_for_caches_ends_with_the_cause() -> None:
 
 
 @virtually
-async def test_the_deadline_is_for_caches_not_for_an_election() -> None:
+async def test_the_sync_timeout_does_not_apply_to_leader_election() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(), sync_timeout_seconds=30.0, gate=Cache("election", story, ready_at=500.0)
@@ -266,7 +266,7 @@ class Hopeless(Plain):
 
 
 @virtually
-async def test_a_part_that_can_never_be_ready_ends_everything() -> None:
+async def test_a_part_that_can_never_become_ready_fails_the_manager() -> None:
     story: Story = []
     manager = Manager(clock=SystemClock(), informers=[Hopeless("slices", story), Cache("pods", story, 1e9)])
     with pytest.raises(PartFailedError, match="slices cannot become ready: no such resource"):
@@ -285,7 +285,7 @@ async def test_a_part_that_can_never_be_ready_ends_everything() -> None:
         ),
     ],
 )
-def test_a_part_that_ends_by_itself_brings_an_ordered_stop_and_an_error(
+def test_a_part_that_ends_unexpectedly_causes_an_orderly_stop_and_an_error(
     ends: Exception | str, text: str
 ) -> None:
     story: Story = []
@@ -315,7 +315,7 @@ def test_a_part_that_ends_by_itself_brings_an_ordered_stop_and_an_error(
 
 
 @virtually
-async def test_the_first_failure_is_the_one_that_is_raised() -> None:
+async def test_the_first_failure_is_raised() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -329,7 +329,7 @@ async def test_the_first_failure_is_the_one_that_is_raised() -> None:
         await run_for(1e6, manager)
 
 
-def test_a_program_that_is_asked_to_stop_has_nothing_to_complain_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_requested_stop_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def run() -> None:
         story: Story = []
@@ -344,7 +344,7 @@ def test_a_program_that_is_asked_to_stop_has_nothing_to_complain_of(caplog: pyte
 
 
 @virtually
-async def test_a_part_cancelled_from_within_is_noticed() -> None:
+async def test_a_part_that_cancels_itself_is_reported() -> None:
     class Brittle(Quick):
         async def run(self) -> None:
             raise asyncio.CancelledError
@@ -355,7 +355,7 @@ async def test_a_part_cancelled_from_within_is_noticed() -> None:
 
 
 @virtually
-async def test_losing_the_lease_gives_the_controllers_no_grace() -> None:
+async def test_losing_the_lease_cancels_controllers_without_grace() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -368,7 +368,7 @@ async def test_losing_the_lease_gives_the_controllers_no_grace() -> None:
 
 
 @virtually
-async def test_an_informer_that_fails_leaves_the_controllers_their_grace() -> None:
+async def test_a_failed_informer_leaves_controllers_their_grace_period() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -444,7 +444,7 @@ async def test_cancelling_a_manager_cancels_every_part_without_grace() -> None:
 
 
 @virtually
-async def test_real_controllers_drain_within_the_grace_and_are_reported() -> None:
+async def test_controllers_drain_within_the_grace_period_and_are_reported() -> None:
     clock = SystemClock()
     queue: WorkQueue[str] = WorkQueue(clock=clock)
     controller: Controller[str] = Controller(
@@ -491,7 +491,7 @@ async def test_tasks_carry_the_names_of_their_parts() -> None:
 
 
 @virtually
-async def test_a_manager_runs_once() -> None:
+async def test_a_manager_cannot_run_twice() -> None:
     manager = Manager(clock=SystemClock())
     await run_for(1.0, manager)
     with pytest.raises(RuntimeError, match="run already"):
@@ -499,7 +499,7 @@ async def test_a_manager_runs_once() -> None:
 
 
 @virtually
-async def test_an_informer_is_waited_for_until_its_store_is_complete() -> None:
+async def test_the_manager_waits_until_the_store_of_an_informer_is_synced() -> None:
     clock = SystemClock()
     source = FakeSource([Endpoints(ObjectMeta(name="a", namespace="n"))])
     source.fail_next(*[ConnectionFailedError("127.0.0.1:6443 refused the connection")] * 3)
@@ -537,6 +537,6 @@ async def test_an_informer_without_permission_reports_it_with_a_remedy() -> None
 
 
 @virtually
-async def test_an_informer_that_cannot_be_waited_for_is_refused() -> None:
+async def test_an_informer_without_wait_ready_is_rejected() -> None:
     with pytest.raises(TypeError, match=r"pods cannot run as an informer: it has no wait_ready\(\)"):
         Manager(clock=SystemClock(), informers=[Plain("pods", [])])

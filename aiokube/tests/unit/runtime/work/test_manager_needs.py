@@ -29,7 +29,7 @@ def starts(story: Story) -> list[tuple[float, str]]:
 
 
 @virtually
-async def test_each_controller_begins_when_its_own_caches_are_complete() -> None:
+async def test_each_controller_starts_once_its_own_caches_are_synced() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -55,7 +55,7 @@ async def test_each_controller_begins_when_its_own_caches_are_complete() -> None
 
 
 @virtually
-async def test_the_election_waits_for_all_caches_but_not_for_long_where_one_controller_could_begin() -> None:
+async def test_election_waits_for_all_caches_but_only_briefly_if_a_controller_could_start() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -86,7 +86,7 @@ async def test_the_election_waits_for_all_caches_but_not_for_long_where_one_cont
 
 
 @virtually
-async def test_the_election_begins_at_once_when_the_last_cache_is_complete() -> None:
+async def test_leader_election_starts_immediately_when_the_last_cache_is_synced() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -99,7 +99,7 @@ async def test_the_election_begins_at_once_when_the_last_cache_is_complete() -> 
 
 
 @virtually
-async def test_who_could_do_nothing_does_not_stand_for_election() -> None:
+async def test_a_program_whose_controllers_cannot_start_does_not_run_for_election() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
@@ -111,7 +111,7 @@ async def test_who_could_do_nothing_does_not_stand_for_election() -> None:
     assert starts(story) == [(0.0, "pods")]
 
 
-def test_a_controller_that_needs_an_unknown_informer_is_refused() -> None:
+def test_a_controller_that_needs_an_unknown_informer_is_rejected() -> None:
     with pytest.raises(ValueError, match="x needs nodes: no such informer"):
         Manager(clock=SystemClock(), controllers=[Reader("x", [], "nodes")])
 
@@ -164,7 +164,7 @@ class Catching(Cache):
 
 
 @virtually
-async def test_after_the_election_each_controller_waits_for_its_own_caches_to_be_current(
+async def test_controllers_wait_after_the_election_until_their_caches_are_current(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     story: Story = []
@@ -191,7 +191,7 @@ async def test_after_the_election_each_controller_waits_for_its_own_caches_to_be
 
 
 @virtually
-async def test_without_an_election_nothing_was_missed_and_nothing_is_waited_for_twice() -> None:
+async def test_controllers_do_not_wait_for_current_caches_without_leader_election() -> None:
     story: Story = []
     manager = Manager(
         clock=SystemClock(),

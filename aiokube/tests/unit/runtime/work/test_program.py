@@ -66,7 +66,7 @@ class Seen:
 
 
 @virtually
-async def test_it_is_called_for_each_object_at_the_start_and_after_each_change() -> None:
+async def test_reconcile_is_called_for_each_object_at_startup_and_after_each_change() -> None:
     seen, client = Seen(), FakeClient((NAMESPACES, namespace()), (NAMESPACES, namespace("office")))
     async with running(client, seen.definition):
         await asyncio.sleep(1)
@@ -80,7 +80,7 @@ async def test_it_is_called_for_each_object_at_the_start_and_after_each_change()
 
 
 @virtually
-async def test_a_change_of_an_owned_object_wakes_its_owner_alone() -> None:
+async def test_a_change_of_an_owned_object_reconciles_only_its_owner() -> None:
     seen, client = Seen(owns=[CONFIG_MAPS]), FakeClient((NAMESPACES, namespace()))
     owner = aiokube.owner_reference(NAMESPACES, client.objects(NAMESPACES)[SHOP])
     async with running(client, seen.definition):
@@ -98,7 +98,7 @@ async def test_a_change_of_an_owned_object_wakes_its_owner_alone() -> None:
 
 
 @virtually
-async def test_one_object_may_wake_many_keys_those_before_and_those_after_a_change() -> None:
+async def test_a_watched_object_enqueues_the_keys_from_before_and_after_a_change() -> None:
     def keys(item: ConfigMap) -> list[ObjectKey]:
         return [ObjectKey("", name) for name in (item.data or {})["text"].split()]
 
@@ -133,7 +133,7 @@ async def test_one_object_may_wake_many_keys_those_before_and_those_after_a_chan
         ),
     ],
 )
-def test_a_predicate_chooses_the_changes_that_matter(when: Any, patch: str, wakes: bool) -> None:
+def test_a_predicate_filters_changes(when: Any, patch: str, wakes: bool) -> None:
     async def scenario() -> None:
         seen, client = Seen(when=when), FakeClient((NAMESPACES, namespace()))
         async with running(client, seen.definition):
@@ -147,7 +147,7 @@ def test_a_predicate_chooses_the_changes_that_matter(when: Any, patch: str, wake
 
 
 @virtually
-async def test_an_object_that_no_longer_matches_the_selector_is_seen_as_deleted() -> None:
+async def test_an_object_that_no_longer_matches_the_selector_appears_deleted() -> None:
     seen = Seen(label_selector="app=web")
     client = FakeClient((NAMESPACES, namespace(labels={"app": "web"})), (NAMESPACES, namespace("office")))
     async with running(client, seen.definition):
@@ -159,7 +159,7 @@ async def test_an_object_that_no_longer_matches_the_selector_is_seen_as_deleted(
 
 
 @virtually
-async def test_writes_are_in_the_cache_immediately() -> None:
+async def test_writes_are_visible_in_the_cache_immediately() -> None:
     texts: list[Any] = []
 
     @aiokube.controller(NAMESPACES, owns=[CONFIG_MAPS])
@@ -212,7 +212,7 @@ async def test_a_written_object_outside_the_selector_is_not_cached() -> None:
 
 
 @virtually
-async def test_a_resource_that_is_not_watched_is_not_read_from_a_cache() -> None:
+async def test_reading_a_resource_that_is_not_watched_from_the_cache_is_an_error() -> None:
     errors: list[str] = []
 
     @aiokube.controller(NAMESPACES)
@@ -230,7 +230,7 @@ async def test_a_resource_that_is_not_watched_is_not_read_from_a_cache() -> None
 
 
 @virtually
-async def test_controllers_that_watch_the_same_share_a_cache() -> None:
+async def test_controllers_that_watch_the_same_objects_share_a_cache() -> None:
     one, client = Seen(), FakeClient((NAMESPACES, namespace()))
     two = aiokube.controller(NAMESPACES, name="two")(one.definition.reconcile)
     async with running(client, one.definition, two):
@@ -240,7 +240,7 @@ async def test_controllers_that_watch_the_same_share_a_cache() -> None:
 
 
 @virtually
-async def test_only_the_holder_of_the_lease_works_and_it_gives_the_lease_back() -> None:
+async def test_only_the_lease_holder_reconciles_and_it_releases_the_lease_on_stop() -> None:
     client = FakeClient((NAMESPACES, namespace()))
     first, second, stops = Seen(), Seen(), (asyncio.Event(), asyncio.Event())
     async with asyncio.TaskGroup() as group:
@@ -258,7 +258,7 @@ async def test_only_the_holder_of_the_lease_works_and_it_gives_the_lease_back() 
     assert client.objects(LEASES)[LEASE].spec.holder == ""
 
 
-def test_controllers_need_different_names_and_there_must_be_one() -> None:
+def test_controllers_need_unique_names_and_at_least_one_is_required() -> None:
     async def nothing(*definitions: Any) -> None:
         await run_controllers(FakeClient(), *definitions, stop=asyncio.Event())
 
@@ -268,7 +268,7 @@ def test_controllers_need_different_names_and_there_must_be_one() -> None:
         run_virtual(nothing(Seen().definition, Seen().definition))
 
 
-def test_a_wrong_configuration_is_one_line_and_exit_code_2(
+def test_an_invalid_configuration_prints_one_line_and_exits_with_code_2(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -284,7 +284,7 @@ def test_a_wrong_configuration_is_one_line_and_exit_code_2(
     assert "missing" in line
 
 
-def test_the_owner_reference_makes_the_owner_the_controller() -> None:
+def test_the_owner_reference_marks_the_owner_as_controller() -> None:
     shop = Namespace(ObjectMeta(name="shop", uid="u"))
     assert aiokube.owner_reference(NAMESPACES, shop) == OwnerReference(
         api_version="v1", kind="Namespace", name="shop", uid="u", controller=True, block_owner_deletion=True

@@ -29,7 +29,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-async def test_the_first_signal_asks_to_stop(which: signal.Signals) -> None:
+async def test_the_first_signal_requests_a_stop(which: signal.Signals) -> None:
     before = signal.getsignal(which)
     stop = asyncio.Event()
     with stop_on_signals(stop):
@@ -46,7 +46,7 @@ def start(mode: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-def test_a_program_that_stops_in_order_ends_with_zero(which: signal.Signals) -> None:
+def test_an_orderly_stop_exits_with_code_zero(which: signal.Signals) -> None:
     process = start("well")
     process.send_signal(which)
     output, _ = process.communicate(timeout=20)
