@@ -31,9 +31,9 @@ from tinykube.server.schema.service import TypeSchema
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
 MOST_CALLS, MOST_CALLS_PER_BYTE = 6_000, 80
-"""What a body may cost: so much for any, and so much for each of its bytes."""
+"""Call limits: a constant for any body, plus a number per byte."""
 MOST_CALLS_OF_ALIASES = 2_000_000
-"""Aliases may write out 100,000 values, however short the body is."""
+"""Aliases may expand to 100,000 values, however short the body is."""
 
 bounded = settings(
     max_examples=EXAMPLES,

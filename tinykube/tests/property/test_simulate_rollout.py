@@ -97,7 +97,7 @@ class Rollout:
             acted = [self.plan(), *(each.act() for each in self.sets), *(each.mature() for each in self.sets)]
             if not any(acted):
                 return
-        raise AssertionError("the rollout never comes to its end")
+        raise AssertionError("the rollout never completes")
 
     @property
     def pods(self) -> int:

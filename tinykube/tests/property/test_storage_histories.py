@@ -300,9 +300,9 @@ class StorageMachine(RuleBasedStateMachine):
         for change, event in zip(batch, expected, strict=True):
             assert change.after.decode() == with_revision(event.content, event.revision)
             self.check_before(change)
-            told = frame(change, change.type)
-            assert told is frame(change, change.type) or not change.encoded_events.kept
-            assert change.after.encoded in told
+            encoded = frame(change, change.type)
+            assert encoded is frame(change, change.type) or not change.encoded_events.kept
+            assert change.after.encoded in encoded
         watcher.seen = max(watcher.seen, batch[-1].revision)
 
     def check_refusal(self, error: RevisionCompactedError, asked: int, resource: GroupResource) -> None:
@@ -385,7 +385,7 @@ class _Settled(NamedTuple):
         return self.task.result()
 
     def exception(self) -> BaseException:
-        return StorageFailedError("nobody is told")
+        return StorageFailedError("not confirmed")
 
     def cancel(self) -> None:
         pass

@@ -165,29 +165,29 @@ CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
     "a strategic merge that deletes items": lambda size: strategic(
         POD, pod(keyed(size, "a")), pod([{**one, "$patch": "delete"} for one in keyed(size, "a")])
     ),
-    "a strategic merge of a list of texts": lambda size: strategic(
+    "a strategic merge of a list of strings": lambda size: strategic(
         CONFIG_MAP,
         {"metadata": {"finalizers": finalizers("a", size)}},
         {"metadata": {"finalizers": finalizers("b", size)}},
     ),
-    "a strategic merge that deletes texts": lambda size: strategic(
+    "a strategic merge that deletes strings": lambda size: strategic(
         CONFIG_MAP,
         {"metadata": {"finalizers": finalizers("a", size)}},
         {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers("b", size)}},
     ),
-    "judging a list by key": lambda size: lambda: value_errors(
+    "validation of a list by key": lambda size: lambda: value_errors(
         plain(size, "b"), KEYED, old=plain(size, "a"), budget=ValidationBudget(10**9)
     ),
-    "judging against a long enum": enum,
-    "an apply's merge": lambda size: lambda: merged(NODE, plain(size, "a"), plain(size, "b")),
-    "an apply's fields": lambda size: lambda: field_set(NODE, plain(size, "a")),
-    "an apply's types": lambda size: lambda: problems(NODE, plain(size, "a")),
+    "validation against a long enum": enum,
+    "the merge of an apply": lambda size: lambda: merged(NODE, plain(size, "a"), plain(size, "b")),
+    "the fields of an apply": lambda size: lambda: field_set(NODE, plain(size, "a")),
+    "the type check of an apply": lambda size: lambda: problems(NODE, plain(size, "a")),
     "the comparison of an update": lambda size: lambda: compare(NODE, plain(size, "a"), plain(size, "b")),
     "owner references": owners,
     "YAML merge keys": lambda size: lambda: yaml_text.decode_yaml(merge_keys(size)),
     "a kubeconfig": lambda size: lambda: yaml_reader.read_document(contexts(size)),
-    "lines of a watch in small pieces": lambda size: lambda: split(LineSplitter(), size),
-    "a list that arrives in small pieces": lambda size: lambda: split(ListSplitter(1024), size),
+    "lines of a watch in small chunks": lambda size: lambda: split(LineSplitter(), size),
+    "a list that arrives in small chunks": lambda size: lambda: split(ListSplitter(1024), size),
 }  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_a_container_becomes_unready_after_the_failure_threshold() -> None:
     assert run.ready
     next_step = advance(container, run, AnnotationOverrides(ready=False), 112.0)
     assert next_step.run.ready
-    assert next_step.next_change == 140.0, "asked at 120, 130 and 140"
+    assert next_step.next_change == 140.0, "probed at 120, 130 and 140"
     assert not advance(container, next_step.run, AnnotationOverrides(ready=False), 140.0).run.ready
 
 

@@ -92,7 +92,7 @@ def test_a_pod_is_pending_while_its_image_is_pulled_and_then_runs() -> None:
         {"main": "running"},
         "True",
     )
-    assert life.next == math.inf, "a pod at rest asks for nothing"
+    assert life.next == math.inf, "a stable pod needs no wake-up"
 
 
 def test_init_containers_run_in_sequence_and_sidecars_keep_running() -> None:
@@ -164,7 +164,7 @@ def test_a_deleted_pod_ends_within_its_grace_period_and_starts_no_containers() -
     waiting.at(1.0)
     waiting.change({"deletion_timestamp": MOMENT, "deletion_grace_period_seconds": 30})
     waiting.at(1.0)
-    assert waiting.run.has_ended, "what never ran has nothing to end"
+    assert waiting.run.has_ended, "a container that never ran ends immediately"
 
 
 def test_a_second_deletion_can_only_shorten_the_grace_period() -> None:

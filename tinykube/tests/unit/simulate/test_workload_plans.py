@@ -205,7 +205,7 @@ def test_each_eligible_node_gets_exactly_one_pod() -> None:
     nodes = [node("a"), node("b", unschedulable=True), node("c", taint="gpu"), node("d", version="v1.36.3")]
     there = [placed("on-c", "c"), placed("on-a", "a"), placed("twice", "a", created="2026-01-01T00:00:05Z")]
     plan = plan_daemon_set(daemon_set(), nodes, there, NOW, hashed="h1")
-    assert plan.create == ("b",), "a cordoned node is tolerated, a tainted and a real one are left alone"
+    assert plan.create == ("b",), "a cordoned node is tolerated; tainted and real nodes are skipped"
     assert sorted(names(plan.delete)) == ["on-c", "twice"]
     status = plan.status
     assert (status.desired_number_scheduled, status.current_number_scheduled) == (2, 1)

@@ -147,7 +147,7 @@ def test_run_pod_sets_node_address_and_readiness() -> None:
         assert pod["status"]["podIP"] == "10.244.0.1"
         assert pod["status"]["containerStatuses"][0]["ready"]
         unready = server.run_pod("web", ready=False)
-        assert unready["status"]["podIP"] == "10.244.0.1", "it keeps its address"
+        assert unready["status"]["podIP"] == "10.244.0.1", "the address is kept"
         conditions = {item["type"]: item["status"] for item in unready["status"]["conditions"]}
         assert conditions["Ready"] == "False"
         assert server.run_pod("web", ip="10.9.9.9")["status"]["podIPs"] == [{"ip": "10.9.9.9"}]

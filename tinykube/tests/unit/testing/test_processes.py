@@ -56,7 +56,7 @@ def test_a_missing_program_is_named_in_the_error(tmp_path: Path) -> None:
         ChildProcess("etcd", ["/no/etcd"], log_path=tmp_path / "log")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a child dies with its parent on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="a child dies with its parent only on Linux")
 def test_a_child_dies_with_its_parent_even_if_the_parent_is_killed(tmp_path: Path) -> None:
     parent_program = (
         "import os, signal, sys; from pathlib import Path; from tinykube.testing.processes import ChildProcess\n"

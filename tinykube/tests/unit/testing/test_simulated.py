@@ -1,4 +1,4 @@
-"""``@simulated`` finds a race in a controller and tells its story; a controller without one passes."""
+"""``@simulated`` finds and reports a race in a controller; a controller without races passes."""
 
 import pytest
 

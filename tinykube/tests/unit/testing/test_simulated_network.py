@@ -34,12 +34,12 @@ class Simulated:
         self.loop = loop
         self.story: list[str] = []
         rng = random.Random(0)
-        self.server = SimulatedApiServer(loop, rng, self.tell)
-        self.link = Link(loop, "client", [self.server], rng, self.tell)
+        self.server = SimulatedApiServer(loop, rng, self.record)
+        self.link = Link(loop, "client", [self.server], rng, self.record)
         self.server.links.append(self.link)
         self.client: Client = simulated_client(self.link, clock=FakeClock())
 
-    def tell(self, who: str, what: str) -> None:
+    def record(self, who: str, what: str) -> None:
         self.story.append(f"{who} {what}")
 
     async def create(self, name: str) -> None:
@@ -164,7 +164,7 @@ def test_a_server_killed_after_a_sync_has_stored_an_unconfirmed_write() -> None:
 
 def test_a_lagging_server_serves_stale_watches_and_current_reads() -> None:
     async def main(simulated: Simulated) -> None:
-        twin = LaggingApiServer(simulated.server, random.Random(0), simulated.tell, lag_seconds=0.0)
+        twin = LaggingApiServer(simulated.server, random.Random(0), simulated.record, lag_seconds=0.0)
         simulated.server.kill()
         simulated.server.start()
         await simulated.server.wait_ready()

@@ -1,4 +1,4 @@
-"""Names, paths, patterns, formats, columns, replicas: each by its rules."""
+"""Parts of custom resource definitions: names, paths, patterns, formats, columns, replicas."""
 
 from typing import Any
 

@@ -79,7 +79,7 @@ class Api:
                 events.append(json.loads(line))
                 if events[-1]["type"] == "DELETED":
                     return events
-        raise AssertionError("the watch has ended before the object")
+        raise AssertionError("the watch ended before the object was deleted")
 
 
 @asynccontextmanager

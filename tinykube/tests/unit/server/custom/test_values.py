@@ -10,7 +10,7 @@ TEXT = {"type": "string"}
 INTEGER = {"type": "integer"}
 
 
-def told(value: Any, schema: dict[str, Any], **more: Any) -> list[str]:
+def messages(value: Any, schema: dict[str, Any], **more: Any) -> list[str]:
     return [str(error) for error in value_errors({"a": value}, {"properties": {"a": schema}}, **more)]
 
 
@@ -38,7 +38,7 @@ def told(value: Any, schema: dict[str, Any], **more: Any) -> list[str]:
     ],
 )
 def test_valid_values_have_no_errors(value: Any, schema: dict[str, Any]) -> None:
-    assert told(value, schema) == []
+    assert messages(value, schema) == []
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_valid_values_have_no_errors(value: Any, schema: dict[str, Any]) -> None
 def test_invalid_values_have_the_messages_of_kube_apiserver(
     value: Any, schema: dict[str, Any], text: str
 ) -> None:
-    assert told(value, schema) == [text]
+    assert messages(value, schema) == [text]
 
 
 def test_errors_of_combinators_include_those_of_the_best_alternative() -> None:
     schema = {"type": "object", "oneOf": [{"required": ["b"]}, {"properties": {"b": {"minimum": 3}}}]}
-    assert told({"b": 5}, schema) == [
+    assert messages({"b": 5}, schema) == [
         '<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found 2 valid alternatives'
     ]
-    assert told(5, {**INTEGER, "anyOf": [{"maximum": 3}, {"minimum": 7}]}) == [
+    assert messages(5, {**INTEGER, "anyOf": [{"maximum": 3}, {"minimum": 7}]}) == [
         '<nil>: Invalid value: "": "a" must validate at least one schema (anyOf)',
         "a: Invalid value: 5: a in body should be less than or equal to 3",
     ]
-    assert told(9, {**INTEGER, "allOf": [{"minimum": 3}, {"maximum": 7}]}) == [
+    assert messages(9, {**INTEGER, "allOf": [{"minimum": 3}, {"maximum": 7}]}) == [
         "a: Invalid value: 9: a in body should be less than or equal to 7",
         '<nil>: Invalid value: "": "a" must validate all the schemas (allOf)',
     ]

@@ -129,12 +129,12 @@ def test_the_manager_name_is_the_given_one_or_derived_from_the_user_agent(
     assert manager_name(said, agent) == name
 
 
-def told(**owners: Any) -> StatusError:
+def conflict(**owners: Any) -> StatusError:
     return conflict_error({ManagerId(name, *who): fields for name, (who, fields) in owners.items()})
 
 
 def test_one_conflict_is_reported_in_one_line() -> None:
-    error = told(m=(("Apply", "", ""), {"f:data": {"f:x": {}}}))
+    error = conflict(m=(("Apply", "", ""), {"f:data": {"f:x": {}}}))
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == 'Apply failed with 1 conflict: conflict with "m": .data.x'
     assert error.details == {
@@ -144,7 +144,7 @@ def test_one_conflict_is_reported_in_one_line() -> None:
 
 def test_several_conflicts_are_grouped_by_owner() -> None:
     fields: FieldSet = {"f:data": {"f:x": {}, "f:y": {}}}
-    error = told(b=(("Update", "v1", "status"), {"f:a": {}}), a=(("Update", "v1", ""), fields))
+    error = conflict(b=(("Update", "v1", "status"), {"f:a": {}}), a=(("Update", "v1", ""), fields))
     assert error.message == (
         'Apply failed with 3 conflicts: conflicts with "a" using v1:\n- .data.x\n- .data.y\n'
         'conflicts with "b" with subresource "status" using v1:\n- .a'
@@ -154,6 +154,6 @@ def test_several_conflicts_are_grouped_by_owner() -> None:
 def test_conflicts_with_subresource_entries_of_a_manager_come_first() -> None:
     fields: FieldSet = {"f:a": {}}
     bare, subresource = ManagerId("m", "Apply", "", ""), ManagerId("m", "Apply", "", "status")
-    told = conflict_error({bare: fields, subresource: fields}).message.split("\n")
-    assert told[0] == 'Apply failed with 2 conflicts: conflicts with "m" with subresource "status":'
-    assert told[2] == 'conflicts with "m":'
+    lines = conflict_error({bare: fields, subresource: fields}).message.split("\n")
+    assert lines[0] == 'Apply failed with 2 conflicts: conflicts with "m" with subresource "status":'
+    assert lines[2] == 'conflicts with "m":'

@@ -59,7 +59,7 @@ def applied_to(entries: Any, old: int, new: int | None, manager: str = "s", *, f
     return made["spec"], owners_of_parent(entries, after, "apps/v1", WORKLOADS)
 
 
-def told(entries: Any) -> list[tuple[Any, ...]]:
+def summary(entries: Any) -> list[tuple[Any, ...]]:
     return [
         (
             one["manager"],
@@ -86,7 +86,7 @@ def test_entries_of_unknown_versions_are_neither_shown_nor_kept() -> None:
 
 def test_a_changed_replica_count_has_a_single_owner() -> None:
     after = written([entry("a", "Apply"), entry("u")], 1, 2)
-    assert told(after) == [
+    assert summary(after) == [
         ("a", "Apply", "", True, {"f:paused": {}}),
         ("s", "Update", "scale", False, {"f:replicas": {}}),
         ("u", "Update", "", True, {"f:paused": {}}),
@@ -95,7 +95,7 @@ def test_a_changed_replica_count_has_a_single_owner() -> None:
 
 
 def test_an_updater_gets_a_separate_scale_entry_even_if_nothing_changes() -> None:
-    assert told(written([entry("u")], 2, 2)) == [
+    assert summary(written([entry("u")], 2, 2)) == [
         ("u", "Update", "", False, {"f:replicas": {}}),
         ("u", "Update", "", True, {"f:paused": {}}),
     ]
@@ -109,13 +109,13 @@ def test_unowned_replicas_stay_unowned_after_a_write() -> None:
 
 
 def test_removed_replicas_have_no_owner() -> None:
-    assert told(written([entry("u")], 2, 0)) == [("u", "Update", "", True, {"f:paused": {}})]
+    assert summary(written([entry("u")], 2, 0)) == [("u", "Update", "", True, {"f:paused": {}})]
 
 
 def test_applying_the_current_replicas_shares_ownership() -> None:
     spec, after = applied_to([entry("a", "Apply")], 2, 2)
     assert spec == {"replicas": 2}
-    assert told(after) == [
+    assert summary(after) == [
         ("s", "Apply", "scale", False, {"f:replicas": {}}),
         ("a", "Apply", "", True, {"f:paused": {}, "f:replicas": {}}),
     ]
@@ -135,7 +135,7 @@ def test_applying_different_replicas_conflicts_with_scale_field_paths() -> None:
 def test_a_forced_apply_takes_the_replicas_from_all_owners() -> None:
     spec, after = applied_to([entry("u"), entry("a", "Apply")], 2, 3, force=True)
     assert spec == {"replicas": 3}
-    assert told(after) == [
+    assert summary(after) == [
         ("s", "Apply", "scale", False, {"f:replicas": {}}),
         ("a", "Apply", "", True, {"f:paused": {}}),
         ("u", "Update", "", True, {"f:paused": {}}),
@@ -145,13 +145,13 @@ def test_a_forced_apply_takes_the_replicas_from_all_owners() -> None:
 def test_an_apply_without_replicas_gives_up_ownership() -> None:
     mine = entry("s", "Apply", subresource="scale", fieldsV1=REPLICAS, time=None)
     spec, after = applied_to([mine, entry("a", "Apply")], 2, None)
-    assert spec == {"replicas": 2}, "another owns them"
+    assert spec == {"replicas": 2}, "another manager owns them"
     assert after == [entry("a", "Apply")]
 
 
 def test_a_first_apply_attributes_existing_replicas_to_before_first_apply() -> None:
     _, after = applied_to(None, 2, 2)
-    assert told(after) == [
+    assert summary(after) == [
         ("s", "Apply", "scale", False, {"f:replicas": {}}),
         ("before-first-apply", "Update", "scale", False, {"f:replicas": {}}),
     ]
@@ -162,7 +162,7 @@ def test_a_first_apply_attributes_existing_replicas_to_before_first_apply() -> N
 def test_a_manager_keeps_the_time_of_its_entry_for_the_subresource() -> None:
     mine = entry("s", "Apply", subresource="scale", fieldsV1={"f:spec": {"f:paused": {}}})
     _, after = applied_to([mine, entry("a", "Apply")], 2, 2)
-    assert ("s", "Apply", "scale", True, {"f:replicas": {}}) in told(after)
+    assert ("s", "Apply", "scale", True, {"f:replicas": {}}) in summary(after)
 
 
 PATHS = {"x.io/v1": ("f:spec", "f:size"), "x.io/v2": ("f:spec", "f:other"), "x.io/v3": None}
@@ -176,7 +176,7 @@ def test_custom_resource_replicas_follow_the_path_of_each_version() -> None:
     before = with_owners(scale(1), entries, PATHS)
     assert [one["manager"] for one in before["metadata"]["managedFields"]] == ["a"]
     after = owners_after_writing(by("s"), before, scale(2))
-    assert told(owners_of_parent(entries, after, "x.io/v1", PATHS)) == [
+    assert summary(owners_of_parent(entries, after, "x.io/v1", PATHS)) == [
         ("a", "Apply", "", True, {"f:a": {}}),
         ("b", "Apply", "", True, {"f:size": {}}),
         ("c", "Apply", "", True, {"f:size": {}}),

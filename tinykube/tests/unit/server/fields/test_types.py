@@ -197,7 +197,7 @@ def test_each_subresource_resets_the_fields_that_it_cannot_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "expected"),
     [
         ({"foo": 1}, ".foo: field not declared in schema"),
         (service(ports=[{"port": "80"}]), '.spec.ports[port="80",protocol="TCP"].port: expected numeric (int or float), got string'),
@@ -212,8 +212,8 @@ def test_each_subresource_resets_the_fields_that_it_cannot_write() -> None:
         ({"metadata": {"finalizers": [{}]}}, ".metadata.finalizers: element 0: associative list without keys has an element that's a map type"),
     ],
 )  # fmt: skip
-def test_type_errors_have_the_messages_of_kube_apiserver(document: dict[str, Any], told: str) -> None:
-    assert problem_text(problems(SERVICE, document)) == told
+def test_type_errors_have_the_messages_of_kube_apiserver(document: dict[str, Any], expected: str) -> None:
+    assert problem_text(problems(SERVICE, document)) == expected
 
 
 def test_all_errors_are_reported() -> None:

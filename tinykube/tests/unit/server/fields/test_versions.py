@@ -1,4 +1,4 @@
-"""Managers that have written different versions of a custom resource are known in each version."""
+"""Field ownership across different versions of a custom resource."""
 
 from typing import Any
 
@@ -149,8 +149,8 @@ def test_an_apply_that_another_version_cannot_represent_fails_with_the_field() -
     live = created("m2", thing("v2", a="x"), "v2")
     with pytest.raises(StatusError) as caught:
         applied(live, thing(only1="y"), "m1", "v1")
-    told = "failed to convert new object: .spec.only1: field not declared in schema"
-    assert caught.value.message == told
+    expected = "failed to convert new object: .spec.only1: field not declared in schema"
+    assert caught.value.message == expected
     live = applied(live, thing("v3", a="x"), "m1", "v3")
     with pytest.raises(StatusError) as caught:
         applied(live, thing(only1="y"), "m1", "v1")
@@ -163,7 +163,7 @@ def test_an_apply_that_another_version_cannot_represent_fails_with_the_field() -
 def test_an_object_with_invalid_types_has_no_owners() -> None:
     live = created("m1", thing("v2", a="x"), "v2")
     assert owners(written(live, {"a": "x", "l": [None]}, "m2", "v2")) == {}
-    assert owners(written(live, {"a": "x", "l": ["p", "p"]}, "m2", "v2")) != {}, "twice is no matter"
+    assert owners(written(live, {"a": "x", "l": ["p", "p"]}, "m2", "v2")) != {}, "duplicates are tolerated"
 
 
 def test_an_object_with_wrong_types_stays_unowned_after_the_types_are_corrected() -> None:
@@ -237,4 +237,4 @@ def test_client_supplied_entries_of_any_version_of_the_kind_are_kept() -> None:
     about, who = tracked(), by("m1")
     assert set(owners(stored(document, after_creation(about, who, document, [entry])))) == {"g v2", "m1 v1"}
     foreign = {**entry, "apiVersion": "v1"}
-    assert after_creation(about, who, document, [foreign]) is None, "one that is no version of the kind"
+    assert after_creation(about, who, document, [foreign]) is None, "not a version of the kind"

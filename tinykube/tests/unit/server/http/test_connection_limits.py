@@ -152,7 +152,7 @@ async def test_an_active_connection_is_kept_even_if_no_check_coincides_with_a_re
 
 
 class _Stalled:
-    """What a table of connections asks of one whose client does not read."""
+    """A connection whose client does not read, as the connection table sees it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -17,7 +17,7 @@ from tinykube.server.http.faults import FAULT_NAMES
 
 Json = dict[str, Any]
 LOST = (ConnectionError, ssl.SSLError, http.client.HTTPException)
-"""What a dropped connection raises, depending on when it is noticed."""
+"""Exceptions for a dropped connection, depending on when it is noticed."""
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

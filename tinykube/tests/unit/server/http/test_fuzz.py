@@ -130,7 +130,7 @@ async def one(api: ServedApi, rng: random.Random) -> None:
     where += ("&" if "?" in where else "?") + "timeoutSeconds=1"
     sent = body(rng, kind) if rng.random() < 0.8 else b""
     headers = {"Content-Type": rng.choice(TYPES), "Accept": rng.choice(ACCEPTS)}
-    told = f"{method} {where} {headers} {sent!r}"
+    description = f"{method} {where} {headers} {sent!r}"
     async with api.session.request(
         method, aiohttp_url(api, where), data=io.BytesIO(sent), headers=headers
     ) as response:
@@ -142,10 +142,10 @@ async def one(api: ServedApi, rng: random.Random) -> None:
     expected = (
         code < 500 or code in (501, 504) or b'"reason":"InternalError"' not in answer.replace(b" ", b"")
     )
-    assert expected, f"{code} {answer!r} for {told}"
+    assert expected, f"{code} {answer!r} for {description}"
     if code >= 400 and method != "HEAD" and response.headers["Content-Type"] == "application/json":
         status = json.loads(answer)
-        assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code), told
+        assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code), description
 
 
 def aiohttp_url(api: ServedApi, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""Large bodies arrive complete and unchanged, also at slow clients and on keep-alive connections."""
+"""Large bodies arrive complete and unchanged, even with slow clients and keep-alive connections."""
 
 import asyncio
 import json
@@ -79,9 +79,9 @@ def test_an_unread_list_is_encoded_incrementally() -> None:
 def test_the_total_size_of_unsent_responses_is_bounded() -> None:
     budget = AnswerBudget(100)
     first = budget.reserve(500)  # alone it may be larger
-    with pytest.raises(StatusError) as told:
+    with pytest.raises(StatusError) as caught:
         budget.reserve(1)
-    assert (told.value.code, told.value.headers["Retry-After"]) == (429, "1")
+    assert (caught.value.code, caught.value.headers["Retry-After"]) == (429, "1")
     del first
     held = [budget.reserve(50), budget.reserve(50)]
     assert budget.used_bytes == 100

@@ -26,7 +26,7 @@ def a_map(name: str, label: str = "v", size: int = 0) -> dict[str, object]:
     }
 
 
-async def names_told(api: ServedApi, query: str, count: int, opened: asyncio.Semaphore) -> list[str]:
+async def event_names(api: ServedApi, query: str, count: int, opened: asyncio.Semaphore) -> list[str]:
     async with api.session.get(f"{MAPS}?watch=1{query}") as response:
         opened.release()
         lines = [await response.content.readline() for _ in range(count)]
@@ -41,23 +41,23 @@ async def all_open(opened: asyncio.Semaphore, count: int) -> None:
 async def test_each_of_many_watchers_gets_every_matching_event_once_and_in_order() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, asyncio.TaskGroup() as group:
-        told = [
-            group.create_task(names_told(api, query, count, opened), name="watcher")
+        tasks = [
+            group.create_task(event_names(api, query, count, opened), name="watcher")
             for query, count in [("", 6), ("&labelSelector=l%3Dv", 3)] * (MANY // 2)
         ]
         await all_open(opened, MANY)
         for number in range(6):
             await api("POST", MAPS, a_map(f"m{number}", "v" if number % 2 else "w"))
         everything, selected = [f"m{number}" for number in range(6)], ["m1", "m3", "m5"]
-        for number, task in enumerate(told):
+        for number, task in enumerate(tasks):
             assert await task == (selected if number % 2 else everything)
 
 
 async def test_watchers_that_disconnect_do_not_affect_those_that_stay() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, asyncio.TaskGroup() as group:
-        short = [group.create_task(names_told(api, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
-        long = [group.create_task(names_told(api, "", 4, opened), name="stays") for _ in range(MANY // 2)]
+        short = [group.create_task(event_names(api, "", 1, opened), name="leaves") for _ in range(MANY // 2)]
+        long = [group.create_task(event_names(api, "", 4, opened), name="stays") for _ in range(MANY // 2)]
         await all_open(opened, MANY)
         for number in range(4):
             await api("POST", MAPS, a_map(f"m{number}"))
@@ -69,7 +69,7 @@ async def test_a_slow_reader_gets_all_events_and_delays_nobody() -> None:
     opened = asyncio.Semaphore(0)
     async with a_server() as api, api.session.get(f"{MAPS}?watch=1") as late:
         async with asyncio.TaskGroup() as group:
-            quick = group.create_task(names_told(api, "", 30, opened), name="quick")
+            quick = group.create_task(event_names(api, "", 30, opened), name="quick")
             await all_open(opened, 1)
             for number in range(30):
                 await api("POST", MAPS, a_map(f"m{number:02d}", size=300_000))
@@ -91,7 +91,7 @@ async def test_a_failing_stream_ends_without_affecting_others(monkeypatch: pytes
 
     def failing(self: Framer, batch: Batch) -> bytes:
         if len(batch) and isinstance(batch[0], Event) and batch[0].stored.key.name == "w":
-            raise RuntimeError("no bytes can be made of it")
+            raise RuntimeError("cannot be encoded")
         return chunk(self, batch)
 
     monkeypatch.setattr(Framer, "chunk", failing)
@@ -101,7 +101,7 @@ async def test_a_failing_stream_ends_without_affecting_others(monkeypatch: pytes
         api.session.get(f"{MAPS}?watch=1") as failed,
         asyncio.TaskGroup() as group,
     ):
-        task = group.create_task(names_told(api, "&labelSelector=l%3Dv", 1, opened), name="goes on")
+        task = group.create_task(event_names(api, "&labelSelector=l%3Dv", 1, opened), name="continues")
         await all_open(opened, 1)
         await api("POST", MAPS, a_map("w", "w"))
         with pytest.raises(aiohttp.ClientError):

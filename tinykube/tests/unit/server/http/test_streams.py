@@ -1,4 +1,4 @@
-"""Writing of watches: batches as chunks, few system calls for many watches, shared bytes."""
+"""Watch output: batches as chunks, few system calls for many watches, shared bytes."""
 
 from tests.unit.server.verbs.world import World, a_world, config_map
 

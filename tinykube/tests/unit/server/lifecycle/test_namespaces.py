@@ -66,9 +66,9 @@ def test_pods_are_deleted_first_and_their_grace_period_delays_the_rest() -> None
             config = world.get("configmaps", "c", "going")
             assert config is not None
             assert "deletionTimestamp" not in config["metadata"]
-            told = conditions(world, "going")["NamespaceContentRemaining"]
-            assert told[0] == "True"
-            assert "pods. has 1 resource instances" in told[1]
+            reported = conditions(world, "going")["NamespaceContentRemaining"]
+            assert reported[0] == "True"
+            assert "pods. has 1 resource instances" in reported[1]
             await world.delete("pods", "p", "going", grace_seconds=0)  # as the kubelet does
             await world.settle()
             assert world.names("namespaces") == []
@@ -84,18 +84,18 @@ def test_a_terminating_namespace_reports_its_content_and_rejects_creates() -> No
         async with world.running():
             await world.delete("namespaces", "going")
             await world.settle(10)
-            told = conditions(world, "going")
-            assert told["NamespaceFinalizersRemaining"] == (
+            reported = conditions(world, "going")
+            assert reported["NamespaceFinalizersRemaining"] == (
                 "True",
                 "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
             )
-            assert told["NamespaceDeletionContentFailure"][0] == "False"
+            assert reported["NamespaceDeletionContentFailure"][0] == "False"
             with pytest.raises(StatusError) as refused:
                 await world.create("configmaps", "late", "going")
             assert refused.value.code == 403
             revision = world.storage.revision
             await world.settle(600)
-            assert world.storage.revision == revision, "an idle namespace is written again and again"
+            assert world.storage.revision == revision, "an idle namespace is rewritten repeatedly"
             await world.drop_finalizers("configmaps", "held", "going")
             await world.settle()
             assert world.names("namespaces") == []
@@ -153,9 +153,9 @@ def test_a_rejected_deletion_is_reported_and_retried() -> None:
             await world.delete("namespaces", "going")
             await world.settle(5)
             assert world.names("configmaps", "going") == ["stubborn"]
-            told = conditions(world, "going")["NamespaceDeletionContentFailure"]
-            assert told[0] == "True"
-            assert "the disk is full" in told[1]
+            reported = conditions(world, "going")["NamespaceDeletionContentFailure"]
+            assert reported[0] == "True"
+            assert "the disk is full" in reported[1]
             refusing = False
             await world.settle(60)
             assert world.names("namespaces") == []

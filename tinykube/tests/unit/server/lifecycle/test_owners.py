@@ -81,14 +81,14 @@ def test_after_any_history_the_graph_equals_a_freshly_built_one(history: list[tu
                     waits = ownership_of(other).deletes_dependents or ownership_of(other).orphans_dependents
                     if other.uid == owner.uid and waits:
                         assert other.key in touched
-        anew = OwnerGraph()
-        anew.replace(CONFIGMAPS, state.values())
-        assert sorted(graph.owned()) == sorted(anew.owned())
-        for key in anew.owned():
-            assert graph.get(key) == anew.get(key)
+        rebuilt = OwnerGraph()
+        rebuilt.replace(CONFIGMAPS, state.values())
+        assert sorted(graph.owned()) == sorted(rebuilt.owned())
+        for key in rebuilt.owned():
+            assert graph.get(key) == rebuilt.get(key)
         for some_uid in [each + number for each, number in product(NAMES, "01")]:
             assert {each.key for each in graph.dependents(some_uid)} == {
-                each.key for each in anew.dependents(some_uid)
+                each.key for each in rebuilt.dependents(some_uid)
             }
 
 
@@ -155,7 +155,9 @@ def test_ownership_is_parsed_from_any_document() -> None:
     assert ownership_of(plain) == OwnershipInfo(plain.key, "u"), "finalizers alone are irrelevant here"
     assert ownership_of(stored("a", "u", 1, (), ("x/y",), True)).finalizers == ("x/y",)
     assert ownership_of(stored("a", "u", 1, ("o",), (), False)).owners[0].uid == "o"
-    told = msgspec.structs.replace(plain, encoded=plain.encoded.replace(b'"x/y"', b'"\\"ownerReferences\\""'))
-    assert ownership_of(told).owners == ()
+    quoted = msgspec.structs.replace(
+        plain, encoded=plain.encoded.replace(b'"x/y"', b'"\\"ownerReferences\\""')
+    )
+    assert ownership_of(quoted).owners == ()
     odd = msgspec.structs.replace(plain, encoded=b'{"metadata":{"ownerReferences":[{"name":"no uid"}]}}')
     assert ownership_of(odd) == OwnershipInfo(plain.key, "u")

@@ -1,4 +1,4 @@
-"""Rules of the other kinds that clients rely on."""
+"""Behaviour of the other kinds that clients rely on."""
 
 import base64
 from typing import Any

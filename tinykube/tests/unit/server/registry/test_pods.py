@@ -214,8 +214,8 @@ async def test_binding_sets_the_node_the_condition_and_the_topology_labels() -> 
         await world.create(node, "nodes")
         obj = await created(world, pod())
         body = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
-        told = Binding().write(world.request(), obj, body)
-        assert told["status"] == "Success"
+        response = Binding().write(world.request(), obj, body)
+        assert response["status"] == "Success"
         assert obj["spec"]["nodeName"] == "n"
         assert obj["metadata"]["labels"] == {"topology.kubernetes.io/zone": "z"}
         (condition,) = obj["status"]["conditions"]

@@ -171,8 +171,8 @@ async def test_after_any_history_exactly_the_values_of_stored_services_are_alloc
         ]
         ips = [ip for spec in held for ip in spec.get("clusterIPs", ()) if ip != "None"]
         ports = [port["nodePort"] for spec in held for port in spec["ports"] if "nodePort" in port]
-        assert len(ips) == len({*ips}), f"seed {seed}: an address is held twice"
-        assert len(ports) == len({*ports}), f"seed {seed}: a port is held twice"
+        assert len(ips) == len({*ips}), f"seed {seed}: an address is allocated twice"
+        assert len(ports) == len({*ports}), f"seed {seed}: a port is allocated twice"
         # Free values can be allocated; used ones cannot.
         for number in range(1, 7):
             error = await _try(world, clusterIP=f"10.0.0.{number}")

@@ -1,4 +1,4 @@
-"""Validation of texts, numbers and addresses."""
+"""Validation of strings, numbers and addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Conforming of documents; error messages are those of a real kube-apiserver 1.36."""
+"""Documents conform to their types; error messages are those of a real kube-apiserver 1.36."""
 
 import copy
 from typing import Any

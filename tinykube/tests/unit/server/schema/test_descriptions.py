@@ -80,7 +80,7 @@ def test_a_description_file_is_parsed_into_types_and_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("Pod: a\nPod: b\n", "x.about:2: Pod is described twice"),
         ("Pod: a\n  spec: a\n  spec: b\n", "x.about:3: spec is described twice"),
@@ -90,10 +90,10 @@ def test_a_description_file_is_parsed_into_types_and_fields() -> None:
         ("Pod: a\n spec: b\n", "x.about:2: write 'Type: words'"),
     ],
 )
-def test_an_invalid_line_is_reported_with_its_number(text: str, told: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(text: str, expected: str) -> None:
     with pytest.raises(DescriptionError) as caught:
         read_descriptions(text, "x.about")
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(expected)
 
 
 def test_every_type_and_field_of_a_functional_kind_is_described() -> None:
@@ -156,9 +156,9 @@ async def test_every_served_schema_has_descriptions() -> None:
             for name, schema in document["components"]["schemas"].items():
                 if name in undescribed:
                     continue
-                told = {"": schema, **schema.get("properties", {})}
+                described = {"": schema, **schema.get("properties", {})}
                 silent += [
-                    f"{path} {name} {field}" for field, one in told.items() if not one.get("description")
+                    f"{path} {name} {field}" for field, one in described.items() if not one.get("description")
                 ]
     assert groups > 6
     assert not silent

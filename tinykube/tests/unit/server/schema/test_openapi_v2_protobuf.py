@@ -74,5 +74,7 @@ def test_unknown_keywords_and_zero_values_are_omitted() -> None:
 
 
 def test_a_single_type_and_a_list_of_one_type_are_encoded_alike() -> None:
-    one, several = (swagger_protobuf(document_of({"type": told})) for told in ("string", ["string"]))
+    one, several = (
+        swagger_protobuf(document_of({"type": type_value})) for type_value in ("string", ["string"])
+    )
     assert one == several

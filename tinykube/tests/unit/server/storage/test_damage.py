@@ -81,7 +81,7 @@ async def test_a_flipped_bit_never_changes_the_served_data(tmp_path: Path, left_
         position, bit = rng.randrange(len(data)), rng.randrange(8)
         data[position] ^= 1 << bit
         file.write_bytes(data)
-        told = f"seed {SEED}: bit {bit} of byte {position} of {file.name}"
+        context = f"seed {SEED}: bit {bit} of byte {position} of {file.name}"
         refusal = ""
         try:
             storage = opened(path)
@@ -89,9 +89,9 @@ async def test_a_flipped_bit_never_changes_the_served_data(tmp_path: Path, left_
             refusal = str(error)
         else:
             async with storage:
-                assert contents(storage) == held, told
-                assert storage.revision >= revision, told
-        assert "\n" not in refusal, told
+                assert contents(storage) == held, context
+                assert storage.revision >= revision, context
+        assert "\n" not in refusal, context
         refused += bool(refusal)
         shutil.rmtree(path)
     assert refused > FLIPS // 10, "most bits carry data"
@@ -300,7 +300,7 @@ def test_a_really_full_disk_loses_no_data_and_accepts_deletions(tmp_path: Path) 
     try:
         allowed = subprocess.run([*command[:4], 'mount -t tmpfs none "$1"', "sh", str(tmp_path)], check=False)
     except FileNotFoundError:
-        pytest.skip("there is no unshare here")
+        pytest.skip("unshare is not available")
     if allowed.returncode:
         pytest.skip("this user may not mount a file system")
     tests = Path(__file__).parents[4]

@@ -161,9 +161,9 @@ async def test_revisions_continue_after_a_restart_and_skip_ahead_after_a_crash(t
         await rewrite(storage, KEY, 400)
         (tmp_path / "lost").mkdir(mode=0o700)
         (tmp_path / "lost" / "tinykube.db").write_bytes((tmp_path / "lied" / "tinykube.db").read_bytes())
-        told = storage.revision
+        confirmed = storage.revision
     async with opened(tmp_path / "lost") as storage:
-        assert storage.revision > told
+        assert storage.revision > confirmed
 
 
 async def test_old_revisions_are_deleted_from_the_file(tmp_path: Path) -> None:
@@ -195,15 +195,15 @@ async def test_leases_and_events_are_stored_without_history(tmp_path: Path) -> N
     async with opened(path) as storage:
         revision = await rewrite(storage, lease, 50)
         await storage.commit([removal(other, await rewrite(storage, other, 3))])
-        told = storage.revision
+        confirmed = storage.revision
     assert rows_in(path) == [revision]
     async with opened(path) as storage:
-        assert storage.revision == told, "removed rows do not take their revisions back"
+        assert storage.revision == confirmed, "deleting rows does not reuse their revisions"
         assert storage.get(lease) is not None
         assert storage.get(other) is None
         with pytest.raises(RevisionCompactedError):
-            storage.subscribe(LEASES, after_revision=told - 1)
-        storage.subscribe(LEASES, after_revision=told)
+            storage.subscribe(LEASES, after_revision=confirmed - 1)
+        storage.subscribe(LEASES, after_revision=confirmed)
 
 
 async def test_a_full_disk_rejects_whole_commits_keeps_serving_and_recovers(tmp_path: Path) -> None:

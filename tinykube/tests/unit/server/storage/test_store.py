@@ -165,7 +165,7 @@ async def test_a_log_failure_fails_all_pending_commits_and_later_writes_succeed(
     await turns()
     await log.release()
     ((change,),) = await third
-    assert change.revision > 3, "a revision that failed is not used again"
+    assert change.revision > 3, "failed revisions are not reused"
 
 
 async def test_cancelling_the_caller_does_not_revert_a_commit() -> None:

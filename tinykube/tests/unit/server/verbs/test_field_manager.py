@@ -216,7 +216,7 @@ async def test_the_status_is_owned_only_through_its_subresource(here: World) -> 
     forgetful = written.decode()
     forgetful["metadata"]["managedFields"] = [{}]
     kept = await here.update("a", forgetful, "services", by("m2"), subresource="status")
-    assert owners(kept) == owners(written), "owners are edited through the main resource alone"
+    assert owners(kept) == owners(written), "only the main resource accepts edited managedFields"
 
 
 async def test_scaling_makes_the_scaler_the_sole_owner_of_the_replicas(here: World) -> None:
@@ -254,7 +254,7 @@ async def test_kubectl_takes_over_fields_from_its_client_side_apply(here: World)
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "told"),
+    ("body", "code", "expected"),
     [
         ([], 400, "error decoding YAML: "),
         (None, 400, "invalid object type: /, Kind="),
@@ -281,10 +281,10 @@ async def test_kubectl_takes_over_fields_from_its_client_side_apply(here: World)
         ),
     ],
 )
-async def test_an_invalid_apply_is_rejected(here: World, body: Any, code: int, told: str) -> None:
+async def test_an_invalid_apply_is_rejected(here: World, body: Any, code: int, expected: str) -> None:
     error = await refusal(applied(here, body))
     assert error.code == code
-    assert told in error.message
+    assert expected in error.message
 
 
 async def test_an_apply_with_a_stale_resource_version_is_rejected(here: World) -> None:

@@ -14,11 +14,11 @@ from tinykube.server.verbs.watch import Bookmark, Event, Failure, Watch
 
 
 def in_virtual_time(story: Callable[[World], Awaitable[None]], **settings: Any) -> None:
-    async def told() -> None:
+    async def main() -> None:
         async with a_world(clock=SystemClock(), **settings) as world:
             await story(world)
 
-    run_virtual(told())
+    run_virtual(main())
 
 
 async def opened(world: World, **options: Any) -> Watch:
@@ -27,7 +27,7 @@ async def opened(world: World, **options: Any) -> Watch:
     return watch
 
 
-async def told(watch: Watch) -> list[tuple[str, str, str] | str]:
+async def next_events(watch: Watch) -> list[tuple[str, str, str] | str]:
     """Return a batch as (type, name, revision), bookmarks as text."""
     return [readable(item) for item in await watch.next_batch()]
 
@@ -46,9 +46,9 @@ def test_a_watch_without_a_version_starts_with_all_objects_and_an_end_bookmark()
         b = (await world.create(config_map("b"))).decode()["metadata"]["resourceVersion"]
         for version in ("", "0"):
             watch = await opened(world, resource_version=version, allow_bookmarks=True)
-            assert await told(watch) == [("ADDED", "a", a), ("ADDED", "b", b), f"end {b}"]
+            assert await next_events(watch) == [("ADDED", "a", a), ("ADDED", "b", b), f"end {b}"]
         watch = await opened(world, resource_version="0")
-        assert await told(watch) == [("ADDED", "a", a), ("ADDED", "b", b)]
+        assert await next_events(watch) == [("ADDED", "a", a), ("ADDED", "b", b)]
 
     in_virtual_time(story)
 
@@ -59,9 +59,9 @@ def test_a_watch_from_a_version_delivers_later_events_once_in_order() -> None:
         await world.update("a", config_map("a", {"x": "1"}))
         watch = await opened(world, resource_version=begin)
         await world.delete("a")
-        events = await told(watch)
+        events = await next_events(watch)
         while len(events) < 2:
-            events += await told(watch)
+            events += await next_events(watch)
         first = int(begin)
         assert events == [("MODIFIED", "a", str(first + 1)), ("DELETED", "a", str(first + 2))]
 
@@ -78,7 +78,7 @@ def test_initial_events_end_with_a_bookmark_even_if_nothing_matches() -> None:
             allow_bookmarks=True,
             label_selector="a=b",
         )
-        assert await told(watch) == [f"end {current}"]
+        assert await next_events(watch) == [f"end {current}"]
 
     in_virtual_time(story)
 
@@ -88,7 +88,7 @@ def test_a_watch_without_initial_events_starts_now() -> None:
         await world.create(config_map("a"))
         watch = await opened(world, send_initial_events=False, resource_version_match="NotOlderThan")
         await world.create(config_map("b"))
-        assert [event[1] for event in await told(watch)] == ["b"]
+        assert [event[1] for event in await next_events(watch)] == ["b"]
 
     in_virtual_time(story)
 
@@ -100,9 +100,9 @@ def test_objects_that_start_matching_are_added_and_those_that_stop_are_deleted()
             world, resource_version=str(world.backend.storage.revision), label_selector="l=v"
         )
         await world.update("a", config_map("a", {"x": "1"}, labels={"l": "v"}))
-        assert [event[0] for event in await told(watch)] == ["ADDED"]
+        assert [event[0] for event in await next_events(watch)] == ["ADDED"]
         await world.update("a", config_map("a", {"x": "2"}, labels={"l": "v"}))
-        assert [event[0] for event in await told(watch)] == ["MODIFIED"]
+        assert [event[0] for event in await next_events(watch)] == ["MODIFIED"]
         after = await world.update("a", config_map("a", {"x": "3"}))
         (event,) = await watch.next_batch()
         assert isinstance(event, Event)
@@ -122,7 +122,7 @@ def test_objects_that_never_matched_cause_no_event() -> None:
         await world.update("a", config_map("a", {"x": "1"}))
         await world.delete("a")
         await world.create(config_map("b", labels={"l": "v"}))
-        assert [event[:2] for event in await told(watch)] == [("ADDED", "b")]
+        assert [event[:2] for event in await next_events(watch)] == [("ADDED", "b")]
 
     in_virtual_time(story)
 
@@ -146,7 +146,7 @@ def test_a_watch_from_a_future_version_is_silent_until_it_is_reached() -> None:
         watch = await opened(world, resource_version=str(future))
         for name in "abc":
             await world.create(config_map(name))
-        assert [event[1] for event in await told(watch)] == ["c"]
+        assert [event[1] for event in await next_events(watch)] == ["c"]
 
     in_virtual_time(story)
 
@@ -169,7 +169,7 @@ def test_bookmarks_are_sent_every_minute_and_shortly_before_the_end() -> None:
         begun = loop.time()
         watch = await opened(world, resource_version=revision, allow_bookmarks=True, timeout_seconds=150)
         times = []
-        while batch := await told(watch):
+        while batch := await next_events(watch):
             assert batch == [f"bookmark {revision}"]
             times.append(loop.time() - begun)
         assert times == [60.0, 120.0, 148.0]
@@ -187,8 +187,8 @@ def test_a_bookmark_has_the_revision_of_the_last_event() -> None:
             timeout_seconds=70,
         )
         version = (await world.create(config_map("a"))).decode()["metadata"]["resourceVersion"]
-        assert await told(watch) == [("ADDED", "a", version)]
-        assert await told(watch) == [f"bookmark {version}"]
+        assert await next_events(watch) == [("ADDED", "a", version)]
+        assert await next_events(watch) == [f"bookmark {version}"]
 
     in_virtual_time(story)
 
