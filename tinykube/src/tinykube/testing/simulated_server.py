@@ -18,6 +18,7 @@ from tinykube.server.errors import expired
 from tinykube.server.http.frames import Framer
 from tinykube.server.http.identity import Identity
 from tinykube.server.http.query import parse_query
+from tinykube.server.http.responses import LargeAnswer
 from tinykube.server.http.streams import Streams
 from tinykube.server.objects import GroupResource
 from tinykube.server.registry.builtin import builtin_registry
@@ -292,8 +293,8 @@ class SimulatedApiServer:
             if self.admission is not None:
                 self.admission(request)
             response = await server.handle(request)  # type: ignore[arg-type]
-            if isinstance(response, web.Response):
-                body = response.body if isinstance(response.body, bytes) else b""
+            if isinstance(response, web.Response | LargeAnswer):
+                body = _body_of(response)
                 headers = {
                     name: value
                     for name, value in response.headers.items()
@@ -319,6 +320,12 @@ class SimulatedApiServer:
         self.accept(Request(exchange, method, target, headers, body))
         response = await exchange.started
         return Answer(response.status, response.headers, await response.content.readany())
+
+
+def _body_of(response: web.Response | LargeAnswer) -> bytes:
+    if isinstance(response, LargeAnswer):
+        return b"".join(response.pieces)
+    return response.body if isinstance(response.body, bytes) else b""
 
 
 def _told(request: Request, status: int, body: bytes) -> str:
