@@ -102,7 +102,9 @@ async def read_watch(resource: Resource[Any], chunks: list[bytes]) -> list[str]:
 
 @bounded
 @given(st.sampled_from(RESOURCES), st.lists(lines, max_size=6), cuts)
-async def test_watch_lines(resource: Resource[Any], given_lines: list[bytes], sizes: list[int]) -> None:
+async def test_any_chunking_gives_the_same_watch_events(
+    resource: Resource[Any], given_lines: list[bytes], sizes: list[int]
+) -> None:
     body = b"".join(line + b"\n" for line in given_lines)
     assert await read_watch(resource, pieces(body, sizes)) == await read_watch(resource, [body])
 
@@ -127,7 +129,9 @@ lists = st.builds(
 
 @bounded
 @given(st.sampled_from(RESOURCES), lists | st.binary(max_size=60), cuts)
-async def test_lists(resource: Resource[Any], body: bytes, sizes: list[int]) -> None:
+async def test_any_chunking_gives_the_same_list(
+    resource: Resource[Any], body: bytes, sizes: list[int]
+) -> None:
     assert await read_list(resource, pieces(body, sizes)) == await read_list(resource, [body])
 
 
@@ -176,7 +180,7 @@ hostile = st.sampled_from(
 
 @bounded
 @given(body=st.binary(max_size=200) | kubeconfigs | hostile)
-def test_kubeconfigs(tmp_path: Path, body: bytes) -> None:
+def test_any_kubeconfig_is_loaded_or_rejected_with_a_config_error(tmp_path: Path, body: bytes) -> None:
     path = tmp_path / "config"
     path.write_bytes(body)
     try:

@@ -110,17 +110,17 @@ class Histories(RuleBasedStateMachine):
             self.cache.remove(msgspec.structs.replace(endpoint_slice, metadata=last))
 
     @rule(name=st.sampled_from(SLICES))
-    def tell_again(self, name: str) -> None:
+    def redeliver(self, name: str) -> None:
         if name in self.slices:
             assert not self.cache.update(msgspec.structs.replace(self.slices[name]))
 
     @rule()
-    def another_looks(self) -> None:
+    def add_cursor(self) -> None:
         if len(self.cursors) < 3:
             self.cursors.append((self.cache.cursor(replay=False), map_of(self.cache)))
 
     @rule(which=st.integers(0, 2))
-    def look(self, which: int) -> None:
+    def read_changes(self, which: int) -> None:
         """The changes, applied to the previous state, give the current one; no change is spurious."""
         if which >= len(self.cursors):
             return
@@ -145,7 +145,7 @@ class Histories(RuleBasedStateMachine):
         self.cursors[which] = (reader, known)
 
     @rule()
-    def read(self) -> None:
+    def read_snapshot(self) -> None:
         """C-39, C-30: in order, and no port without endpoints."""
         assert map_of(self.cache) == model_map(self.slices, "IPv4")
         for name, found in self.cache.snapshot().items():
@@ -154,13 +154,13 @@ class Histories(RuleBasedStateMachine):
             assert self.cache.endpoints(name) == found
 
     @invariant()
-    def nothing_is_kept_of_what_is_gone(self) -> None:
+    def deleted_slices_leave_no_state(self) -> None:
         if not self.slices:
             assert self.cache.statistics().slices == self.cache.statistics().services == 0
 
 
 Histories.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-test_any_history_of_slices_is_told_as_the_rules_say = Histories.TestCase
+test_any_history_of_slices_is_reported_as_the_model_predicts = Histories.TestCase
 
 
 @settings(max_examples=40, deadline=None)

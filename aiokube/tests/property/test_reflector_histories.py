@@ -93,7 +93,7 @@ class World:
             return None
         return self.source.modify(item, silently=silently)
 
-    def write_ourselves(self) -> None:
+    def own_write(self) -> None:
         before = self.source.objects
         written = self.change(silently=False)
         if written is not None:
@@ -102,7 +102,7 @@ class World:
             [gone] = before.keys() - self.source.objects.keys()
             self.store.record_delete(gone, before[gone].metadata.uid)
 
-    def write_unheard(self) -> None:
+    def write_with_lost_event(self) -> None:
         """Lose an event and the history: only a relist can detect that."""
         self.source.release()  # otherwise the relist might return a state before it
         self.change(silently=True)
@@ -143,8 +143,8 @@ class World:
         source = self.source
         return [
             *[self.write] * 6,
-            *[self.write_ourselves] * 3,
-            self.write_unheard,
+            *[self.own_write] * 3,
+            self.write_with_lost_event,
             self.fail,
             self.fail_in_stream,
             self.lie,
@@ -167,11 +167,11 @@ class World:
         administrators bump revisions.
         """
         self.lost_history = True
-        self.become_honest()
+        self.end_faults()
         self.source.restore(self.backup)
         await asyncio.sleep(3600)
 
-    def become_honest(self) -> None:
+    def end_faults(self) -> None:
         self.source.mangle = None
         self.source.release()
 
@@ -188,7 +188,7 @@ async def history(seed: int, watch_list: bool, restores: bool, length: int) -> N
             await asyncio.sleep(world.chance.choice((0, 0, 0.001, 1, 40)))
             assert world.recorder.mirror == contents(world.store)
             assert not task.done()
-        world.become_honest()
+        world.end_faults()
         world.source.pass_versions(100)  # no server is quiet forever; a bookmark will report its version
         await asyncio.sleep(3600)
         assert contents(world.store) == world.source.objects

@@ -32,7 +32,7 @@ def index_keys_of(thing: Thing) -> list[str]:
     return [thing.metadata.namespace, f"mod {number % 3}"][: number % 4]
 
 
-def assert_index_is_right(store: Store[Thing]) -> None:
+def assert_index_is_correct(store: Store[Thing]) -> None:
     """Compare an index with one built from all stored objects."""
     expected: dict[object, set[ObjectKey]] = {}
     for item in store.values():
@@ -59,10 +59,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.add_index("test", index_keys_of)
         self.recorder = Recorder(self.store)
         self.store.subscribe(
-            lambda old, new: assert_index_is_right(self.store)
+            lambda old, new: assert_index_is_correct(self.store)
         )  # it fails as a handler error
         self.watched = 0  # the version that the watch has reached
-        self.answers: list[tuple[ObjectKey, Callable[[], None]]] = []  # in transit; in order for each key
+        self.responses: list[tuple[ObjectKey, Callable[[], None]]] = []  # in transit; in order for each key
         self.acts: dict[ObjectKey, Act] = {}  # our last confirmed write of a key
         self.written: set[tuple[ObjectKey, str]] = set()  # our confirmed writes by version
         self.deleted: dict[ObjectKey, int] = {}  # the version of our last confirmed deletion
@@ -85,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
     # server
 
     @rule(key=keys, held=st.booleans())
-    def somebody_writes(self, key: ObjectKey, held: bool) -> None:
+    def foreign_write(self, key: ObjectKey, held: bool) -> None:
         if key in self.server.objects:
             if not self.server.objects[key].metadata.deletion_timestamp:
                 self.server.modify(self.new(key, held))
@@ -93,19 +93,19 @@ class StoreMachine(RuleBasedStateMachine):
             self.server.create(self.new(key, held))
 
     @rule(key=keys)
-    def somebody_deletes(self, key: ObjectKey) -> None:
+    def foreign_delete(self, key: ObjectKey) -> None:
         if key in self.server.objects:
             self.server.delete(key)
 
     @rule(key=keys)
-    def a_finalizer_is_done(self, key: ObjectKey) -> None:
+    def remove_finalizer(self, key: ObjectKey) -> None:
         if key in self.server.objects:
             self.server.finish(key)
 
     # -------------------------------------------------------------------------------------------- the watch
 
     @rule(count=st.integers(1, 6), again=st.integers(0, 3), bookmark=st.booleans())
-    def the_watch_goes_on(self, count: int, again: int, bookmark: bool) -> None:
+    def watch_delivers_events(self, count: int, again: int, bookmark: bool) -> None:
         """Deliver some events, perhaps after repeating some; they may end in a bookmark."""
         events, _ = self.server.events_after(0)
         first = next((i for i, event in enumerate(events) if self.version(event) > self.watched), len(events))
@@ -118,7 +118,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.apply(batch)
 
     @rule()
-    def the_watch_catches_up(self) -> None:
+    def watch_catches_up(self) -> None:
         events, self.watched = self.server.events_after(self.watched)
         self.store.apply([*events, Bookmark(str(self.server.version))])
         self.watched = self.server.version
@@ -129,7 +129,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.watched = self.server.version
 
     @rule(behind=st.integers(1, 5))
-    def relist_from_a_replica_that_lags(self, behind: int) -> None:
+    def relist_from_a_lagging_replica(self, behind: int) -> None:
         """The list has some version between the watch's and the current one, perhaps older than our writes."""
         version = max(self.watched, self.server.version - behind)
         self.store.replace(self.state_at(version).values(), str(version))
@@ -163,37 +163,37 @@ class StoreMachine(RuleBasedStateMachine):
             self.acts[key] = act
 
     @rule(key=keys, held=st.booleans())
-    def we_write(self, key: ObjectKey, held: bool) -> None:
+    def own_write(self, key: ObjectKey, held: bool) -> None:
         answer = self.write(key, held)
         if answer is not None:
-            self.answers.append((key, partial(self.take_write, answer)))
+            self.responses.append((key, partial(self.take_write, answer)))
 
     @rule(key=keys)
-    def we_write_what_is_there_already(self, key: ObjectKey) -> None:
+    def own_no_op_write(self, key: ObjectKey) -> None:
         """A write that changes nothing: the response is the existing object at its old version (k/k#127370)."""
         answer = self.server.objects.get(key)
         if answer is not None:
-            self.answers.append((key, partial(self.take_write, answer)))
+            self.responses.append((key, partial(self.take_write, answer)))
 
     @rule(key=keys)
-    def we_delete(self, key: ObjectKey) -> None:
+    def own_delete(self, key: ObjectKey) -> None:
         stored = self.server.objects.get(key)
         if stored is not None:
             self.server.delete(key)
             act = Act(self.server.version, stored.metadata.uid, is_delete=True)
-            self.answers.append((key, partial(self.take_delete, key, act)))
+            self.responses.append((key, partial(self.take_delete, key, act)))
 
-    @precondition(lambda self: self.answers)
+    @precondition(lambda self: self.responses)
     @rule(which=st.integers(0, 5))
-    def an_answer_comes(self, which: int) -> None:
+    def deliver_response(self, which: int) -> None:
         """The first pending write of a key: no client writes an object twice at the same time."""
-        key, _ = self.answers[which % len(self.answers)]
-        index = next(index for index, (of, _) in enumerate(self.answers) if of == key)
-        self.answers.pop(index)[1]()
+        key, _ = self.responses[which % len(self.responses)]
+        index = next(index for index, (of, _) in enumerate(self.responses) if of == key)
+        self.responses.pop(index)[1]()
 
     @rule(key=keys)
-    def we_write_and_are_answered_at_once(self, key: ObjectKey) -> None:
-        if not any(of == key for of, _ in self.answers):
+    def own_write_with_immediate_response(self, key: ObjectKey) -> None:
+        if not any(of == key for of, _ in self.responses):
             answer = self.write(key)
             if answer is not None:
                 self.take_write(answer)
@@ -216,7 +216,7 @@ class StoreMachine(RuleBasedStateMachine):
         return state
 
     @invariant()
-    def what_is_stored_is_what_the_watch_told_and_what_we_did_since(self) -> None:
+    def store_equals_watched_state_plus_later_own_writes(self) -> None:
         told = self.state_at(self.watched)
         stored = contents(self.store)
         for key, item in stored.items():
@@ -228,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert version_number(told[key].metadata.resource_version) < self.deleted[key]
 
     @invariant()
-    def what_we_did_is_read_until_the_watch_has_come_as_far(self) -> None:
+    def own_writes_are_visible_until_the_watch_reaches_them(self) -> None:
         for key, act in self.acts.items():
             item = self.store.get(key)
             if act.version <= self.watched:
@@ -240,7 +240,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert version_number(item.metadata.resource_version) >= act.version
 
     @invariant()
-    def what_was_told_adds_up_to_what_is_stored(self) -> None:
+    def dispatched_changes_add_up_to_the_store(self) -> None:
         assert self.recorder.mirror == contents(self.store)
         assert len(self.store) == len(self.recorder.mirror)
         by_namespace = [item for namespace in NAMESPACES for item in self.store.in_namespace(namespace)]
@@ -248,11 +248,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.statistics().namespaces == len({key.namespace for key in self.recorder.mirror})
 
     @invariant()
-    def an_index_is_what_a_look_at_everything_says(self) -> None:
-        assert_index_is_right(self.store)
+    def index_equals_a_full_scan(self) -> None:
+        assert_index_is_correct(self.store)
 
     @invariant()
-    def no_object_goes_back_in_time(self) -> None:
+    def versions_never_decrease(self) -> None:
         for item in self.store.values():
             of_one_uid = (key_of(item), item.metadata.uid)
             version = version_number(item.metadata.resource_version)
@@ -260,7 +260,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.highest[of_one_uid] = version
 
     @invariant()
-    def what_is_remembered_is_bounded(self) -> None:
+    def pending_writes_and_tombstones_are_bounded(self) -> None:
         statistics = self.store.statistics()
         assert statistics.pending_writes <= statistics.objects
         assert statistics.tombstones <= len(KEYS)
@@ -268,7 +268,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """After all responses have arrived and the watch has caught up, the store equals the server, with no leftovers."""
-        for _, answer in self.answers:
+        for _, answer in self.responses:
             answer()
         events, _ = self.server.events_after(self.watched)
         self.store.apply([*events, Bookmark(str(self.server.version))])
@@ -310,7 +310,7 @@ def test_the_store_and_its_dispatched_changes_agree_after_impossible_events(
             store.apply(batch)
             batch = []
             assert recorder.mirror == contents(store)
-            assert_index_is_right(store)
+            assert_index_is_correct(store)
     store.apply(batch)
     assert recorder.mirror == contents(store)
     assert store.statistics().handler_errors == 0

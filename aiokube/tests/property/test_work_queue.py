@@ -172,4 +172,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
-TestWorkQueueKeepsItsPromises = QueueMachine.TestCase
+TestWorkQueueMachine = QueueMachine.TestCase

@@ -126,7 +126,7 @@ async def test_finished_pods_and_pods_without_an_address_are_ignored() -> None:
 
 
 @virtually
-async def test_a_pod_without_the_named_port_is_left_out_with_a_reason() -> None:
+async def test_a_pod_without_the_named_port_is_skipped_with_a_reason() -> None:
     cluster = Cluster(pod("a", "10.0.0.1"), pod("b", "10.0.0.2", containers=[{"name": "main"}]))
     async with cluster.live(port="http") as live:
         assert addresses(live.current) == ["10.0.0.1:8000"]
@@ -147,7 +147,7 @@ async def test_a_reused_address_belongs_to_the_pod_that_is_not_terminating() -> 
 
 
 @virtually
-async def test_zones_come_from_nodes_if_requested_and_from_the_pod_label_otherwise() -> None:
+async def test_zones_are_taken_from_nodes_if_requested_and_from_the_pod_label_otherwise() -> None:
     zone = "topology.kubernetes.io/zone"
     cluster = Cluster(pod("a", "10.0.0.1", labels={zone: "zone-of-pod"}))
     cluster.nodes.create(

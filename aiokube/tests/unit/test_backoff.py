@@ -60,7 +60,7 @@ def test_invalid_backoff_parameters_are_rejected(values: dict[str, float]) -> No
         ExponentialBackoff(**values)
 
 
-def test_each_key_has_its_own_backoff_until_it_is_forgotten() -> None:
+def test_each_key_has_its_own_backoff_until_forget() -> None:
     limiter: RetryLimiter[str] = RetryLimiter(ExponentialBackoff(base_seconds=1.0))
     assert [limiter.next_delay_seconds("a") for _ in range(3)] == [1, 2, 4]
     assert limiter.next_delay_seconds("b") == 1

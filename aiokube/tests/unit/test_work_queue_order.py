@@ -297,7 +297,7 @@ def test_the_statistics_report_ages_and_counts(queue: WorkQueue[str], clock: Man
     assert (statistics.adds, statistics.retries, statistics.closed) == (3, 1, False)
 
 
-def test_an_idle_queue_has_statistics_of_zero(queue: WorkQueue[str]) -> None:
+def test_the_statistics_of_an_idle_queue_are_zero(queue: WorkQueue[str]) -> None:
     statistics = queue.statistics()
     assert (
         statistics.oldest_age_seconds,

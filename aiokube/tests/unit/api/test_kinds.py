@@ -36,7 +36,7 @@ POD: dict[str, Any] = {
 }
 
 
-def test_a_pod_has_all_its_fields_under_python_names() -> None:
+def test_all_pod_fields_are_available_under_python_names() -> None:
     pod = kinds.PODS.decode(msgspec.json.encode(POD))
     (container,) = pod.spec.containers or ()
     assert container.readiness_probe is not None

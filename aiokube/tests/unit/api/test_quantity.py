@@ -38,7 +38,7 @@ from aiokube.api.quantity import milli_value, parse_quantity
         ("1e+2", "100"),
     ],
 )
-def test_a_quantity_has_one_exact_value(text: str, value: str) -> None:
+def test_quantities_are_parsed_to_exact_decimals(text: str, value: str) -> None:
     assert parse_quantity(text) == Decimal(value)
 
 

@@ -44,7 +44,9 @@ async def test_a_token_file_is_reread_after_a_minute(token_file: Path, clock: Ma
     assert (await credentials.current()).authorization == "Bearer second"
 
 
-async def test_an_unchanged_token_stays_the_same_object(token_file: Path, clock: ManualClock) -> None:
+async def test_an_unchanged_token_file_returns_the_same_credential(
+    token_file: Path, clock: ManualClock
+) -> None:
     credentials = TokenFile(token_file, clock=clock)
     first = await credentials.current()
     clock.advance(60)

@@ -95,7 +95,7 @@ def test_a_context_with_an_unknown_cluster_or_user_is_reported(
     assert str(raised.value).startswith(f"context 'dev' in {tmp_path / 'config'} {words}")
 
 
-async def test_a_context_may_have_no_user(tmp_path: Path) -> None:
+async def test_a_context_without_a_user_is_valid(tmp_path: Path) -> None:
     config = resolve(tmp_path, context={"cluster": "c"})
     assert await header(config) is None
 

@@ -246,7 +246,7 @@ async def test_a_large_body_arrives_complete_even_on_a_retry(server: Server, clo
     assert server.seen[0].headers["Content-Length"] == str(len(server.seen[0].body))
 
 
-async def test_compression_can_be_turned_off(server: Server, clock: ManualClock) -> None:
+async def test_compression_can_be_disabled(server: Server, clock: ManualClock) -> None:
     server.script(json_response('{"items":[]}'))
     async with Client.from_config(ClusterConfig(server.url, compression=False), clock=clock) as client:
         await client.list_page(PODS)

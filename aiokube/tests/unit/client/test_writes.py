@@ -169,6 +169,6 @@ async def test_a_not_found_error_shows_the_request(server: Server, clock: Manual
             await client.get(CONFIG_MAPS, KEY)
 
 
-def test_the_repr_of_a_secret_shows_no_value() -> None:
+def test_the_repr_of_a_secret_hides_its_values() -> None:
     secret = Secret(ObjectMeta(name="a", namespace="shop"), data={"password": b"hunter2"})
     assert repr(secret) == "Secret(shop/a, keys=['password'])"

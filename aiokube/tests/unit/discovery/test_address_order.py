@@ -18,7 +18,7 @@ VIEWS = st.builds(
 CHANGES = st.lists(st.tuples(st.sampled_from(PODS), st.none() | VIEWS), max_size=40)
 
 
-def sorted_anew(views: dict[ObjectKey, EndpointView]) -> tuple[EndpointView, ...]:
+def full_sort(views: dict[ObjectKey, EndpointView]) -> tuple[EndpointView, ...]:
     found: dict[str, list[EndpointView]] = {}
     for _, view in sorted(views.items()):
         found.setdefault(view.address, []).append(view)
@@ -39,7 +39,7 @@ def test_the_incremental_order_equals_a_full_sort_after_every_change(
         else:
             order.put(pod, view)
             views[pod] = view
-        assert order.endpoints() == sorted_anew(views)
+        assert order.endpoints() == full_sort(views)
         assert len(order) == len(views)
 
 

@@ -269,12 +269,12 @@ def test_an_identical_slice_is_not_a_change(given: EndpointSlice) -> None:
     ],
     ids=[
         "ports in another order",
-        "a port less",
-        "a port more",
+        "one port fewer",
+        "one more port",
         "endpoints in another order",
-        "an endpoint more",
+        "one more endpoint",
         "an annotation",
-        "a write",
+        "a new resource version",
     ],
 )
 def test_any_other_difference_in_a_slice_is_a_change_of_the_service(fields: dict[str, object]) -> None:

@@ -73,14 +73,14 @@ def loadbalancer(name: str = "svc", **spec: Any) -> ProxiedService:
         PROXIED_SERVICES.decode(b'{"metadata":{"name":"svc","namespace":"ns"}}'),
     ],
     ids=["headless UDP", "headless SCTP", "headless without ports", "no cluster IP yet", "ExternalName",
-         "the other family", "no ports", "nothing at all"],
+         "the other family", "no ports", "an empty spec"],
 )  # fmt: skip
 def test_services_that_are_not_proxied(given: ProxiedService) -> None:
     """C-64."""
     assert service_ports(given, "IPv4") == {}
 
 
-def test_each_port_is_one_entry() -> None:
+def test_each_service_port_has_its_own_entry() -> None:
     """C-65: one number with two protocols is two ports."""
     given = service(
         ports=[
@@ -334,7 +334,7 @@ def test_readers_of_services_are_independent() -> None:
         ServicePortCache().updated_since(new)
 
 
-def test_a_service_port_is_found_by_its_name() -> None:
+def test_a_service_port_can_be_looked_up_by_name() -> None:
     world = World()
     world.cache.handle(None, service())
     found = world.cache.get(name_of())

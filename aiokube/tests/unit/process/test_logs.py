@@ -200,7 +200,7 @@ def templates() -> Iterator[tuple[str, str]]:
                         yield f"{path.name}:{node.lineno}", str(text.value)
 
 
-def test_every_message_is_constant_and_every_value_has_a_key() -> None:
+def test_every_log_message_is_constant_and_every_value_has_a_key() -> None:
     found = list(templates())
     assert len(found) > 30
     for place, text in found:

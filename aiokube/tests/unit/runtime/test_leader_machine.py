@@ -82,7 +82,7 @@ def written(action: Action) -> LeaseSpec:
 # ------------------------------------------------------------------------------------------- candidates
 
 
-def test_it_starts_by_reading_the_lease() -> None:
+def test_the_elector_starts_by_reading_the_lease() -> None:
     assert begin() == Step(Looking(None), Read())
 
 

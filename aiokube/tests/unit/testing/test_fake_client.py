@@ -33,7 +33,7 @@ def config_map(text: str | None = None, **data: str) -> ConfigMap:
     )
 
 
-async def test_an_object_is_created_once_and_read_as_stored() -> None:
+async def test_an_object_can_be_created_once_and_read_back() -> None:
     client = FakeClient()
     created = await client.create(CONFIG_MAPS, config_map("x"))
     assert (created.metadata.uid, created.metadata.generation) == ("uid-1", 1)
@@ -42,7 +42,7 @@ async def test_an_object_is_created_once_and_read_as_stored() -> None:
         await client.create(CONFIG_MAPS, config_map("x"))
 
 
-async def test_an_update_needs_the_newest_version_and_a_complete_type() -> None:
+async def test_an_update_requires_the_latest_version_and_a_complete_type() -> None:
     client = FakeClient((CONFIG_MAPS, config_map("x")))
     first = await client.get(CONFIG_MAPS, KEY)
     second = await client.update(CONFIG_MAPS, msgspec.structs.replace(first, data={"text": "y"}))

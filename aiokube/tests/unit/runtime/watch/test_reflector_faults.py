@@ -69,7 +69,7 @@ async def test_a_healthy_watch_resets_the_failure_count(source: FakeSource[Thing
 
 
 @pytest.mark.parametrize("bookmark_seconds", [60.0, None], ids=["bookmarks", "no bookmarks"])
-@pytest.mark.parametrize("alive_seconds", [0.0, 3.0, 61.0], ids=["at once", "soon", "later"])
+@pytest.mark.parametrize("alive_seconds", [0.0, 3.0, 61.0], ids=["immediately", "soon", "later"])
 @pytest.mark.parametrize("settings", [None, LIST_FIRST], ids=["stream", "list"])
 async def test_a_silently_dead_connection_is_detected_within_45_seconds(
     alive_seconds: float, bookmark_seconds: float | None, settings: ReflectorSettings | None

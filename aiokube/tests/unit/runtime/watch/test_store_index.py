@@ -24,7 +24,7 @@ def names(store: Store[Thing], index_key: str) -> list[str]:
     return [item.metadata.name for item in store.by_index("value", index_key)]
 
 
-def test_an_object_is_found_under_each_of_its_keys() -> None:
+def test_an_object_is_indexed_under_each_of_its_keys() -> None:
     store = indexed_store()
     store.apply([added(thing("a", 1, "red")), added(thing("b", 2, "red blue")), added(thing("c", 3))])
     assert names(store, "red") == ["a", "b"]
@@ -118,7 +118,7 @@ def test_an_index_name_cannot_be_reused_for_another_function() -> None:
         store.add_index("value", lambda item: [item.metadata.name])
 
 
-def test_an_object_whose_keys_cannot_be_computed_is_left_out_and_logged(
+def test_an_object_with_a_failing_index_function_is_left_out_of_the_index_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store: Store[Thing] = Store("things")

@@ -299,7 +299,7 @@ def test_a_watch_that_ends_is_resumed_immediately() -> None:
     assert transition.effects == ()
 
 
-def test_a_watch_that_ends_immediately_without_an_event_is_followed_by_a_wait() -> None:
+def test_a_watch_that_ends_immediately_without_an_event_is_reopened_with_a_delay() -> None:
     transition = go(Watching(SEEN), WatchOpened(), WatchEnded(HASTY))
     assert words(transition.action) == "wait 0 0"
     assert words(then(transition).action) == "watch 1000"

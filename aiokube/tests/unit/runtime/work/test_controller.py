@@ -457,7 +457,7 @@ async def test_reconciles_that_never_wait_do_not_starve_the_event_loop() -> None
 
 
 @virtually
-async def test_the_statistics_show_work_in_progress() -> None:
+async def test_the_statistics_report_work_in_progress() -> None:
     controller = new_controller(lambda key: asyncio.sleep(5.0), workers=3)
     assert controller.statistics().last_success_age_seconds is None
     async with running(controller):

@@ -76,7 +76,7 @@ def tell(writer: EventWriter, message: str = "it broke", reason: str = "Broken")
 
 
 @virtually
-async def test_events_are_written_in_the_order_of_recording() -> None:
+async def test_events_are_written_in_recording_order() -> None:
     server = Server()
     async with writing(server) as writer:
         for message in ("one", "two", "three"):

@@ -129,7 +129,7 @@ class Stubborn(Plain):
         self.story.append((now(), "told"))
 
 
-def test_a_part_that_does_not_stop_in_time_is_cancelled_and_located(
+def test_a_part_that_does_not_stop_in_time_is_cancelled_and_its_location_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     story: Story = []
