@@ -162,7 +162,7 @@ async def test_a_change_is_observed_after_the_watch_was_cut_off_and_its_version_
         assert world.observer.restarts == 3  # disconnected twice, and once the version had expired
 
 
-async def test_slices_deleted_while_the_watch_was_down_are_gone_for_the_judge() -> None:
+async def test_slices_deleted_while_the_watch_was_down_are_forgotten() -> None:
     world = World()
     world.expect(ready=True)
     async with world.running():

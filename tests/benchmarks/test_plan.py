@@ -106,7 +106,7 @@ def test_an_empty_plan_is_rejected() -> None:
         make_plan(scenarios=[])
 
 
-def test_fewer_flips_are_made_at_sizes_where_each_takes_long() -> None:
+def test_fewer_flips_are_made_at_large_sizes() -> None:
     assert [flips_for(Size.parse(text)) for text in ("1x100", "1x5000", "1x20000", "1000x5")] == [
         100,
         60,

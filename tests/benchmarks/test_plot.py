@@ -113,7 +113,7 @@ def test_one_system_and_one_size_can_be_plotted_alone() -> None:
     assert "kube-controller-manager" not in texts(picture)
 
 
-def test_it_is_readable_on_light_and_on_dark_pages() -> None:
+def test_the_plot_is_readable_on_light_and_dark_pages() -> None:
     style = drawn(*grown()).findtext(f"{SVG}style", "")
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     for kind in (".paper", "text", ".theirs", ".ours"):

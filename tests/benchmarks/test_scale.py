@@ -38,7 +38,7 @@ def priced(**costs: float) -> Costs:
     return Costs(**free | {name: Figure(value, "", "") for name, value in costs.items()})
 
 
-def test_the_page_shows_what_the_program_prints() -> None:
+def test_the_page_shows_the_output_of_the_program() -> None:
     """On failure run: python -m benchmarks.scale --page docs/scale.md."""
     text = PAGE.read_text()
     assert with_tables(text, tables(MEASURED)) == text

@@ -34,7 +34,7 @@ def test_a_spread_is_the_median_between_the_extremes() -> None:
     assert Spread.of([5.0, 1.0, 2.0]) == Spread(2.0, 1.0, 5.0)
 
 
-def test_ratios_are_taken_run_by_run() -> None:
+def test_ratios_are_computed_per_run() -> None:
     # The second run was on a machine half as fast: the ratio of medians would be 1.5.
     assert ratios([1.0, 2.0, 1.0], [1.0, 2.0, 1.0]) == Spread(1.0, 1.0, 1.0)
     assert ratios([1.0, 4.0], [2.0, 4.0]) == Spread(0.75, 0.5, 1.0)

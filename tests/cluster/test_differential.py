@@ -87,7 +87,7 @@ async def test_a_controller_that_does_not_run_is_detected_at_the_first_quiet_poi
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_endpointd_publishes_what_upstream_publishes(
+async def test_endpointd_publishes_the_same_as_upstream(
     seed: int,
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,

@@ -288,7 +288,7 @@ async def lead(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_endpointd_mirrors_what_upstream_mirrors(
+async def test_endpointd_mirrors_the_same_as_upstream(
     seed: int,
     control_plane: ControlPlane,
     second_control_plane: ControlPlane,

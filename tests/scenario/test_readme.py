@@ -79,7 +79,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         assert process.wait(timeout=30) == 0
 
 
-def test_there_are_examples() -> None:
+def test_the_readme_has_examples() -> None:
     assert [command.split()[1] for command, _ in examples()] == ["explain", "check"]
     assert [command.split()[1] for command, _ in examples("docs/tutorials/missing-pod.md")] == [
         "check",

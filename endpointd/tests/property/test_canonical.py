@@ -83,12 +83,12 @@ def text_of_subset(subset: endpoints.EndpointSubset) -> str:
 
 
 @given(SUBSETS)
-def test_the_hash_of_a_subset_is_that_of_its_whole_text(subset: endpoints.EndpointSubset) -> None:
+def test_the_hash_of_a_subset_equals_the_hash_of_its_full_text(subset: endpoints.EndpointSubset) -> None:
     assert canonical.hash_of_subset(subset) == f"{fnv1a_128(text_of_subset(subset).encode()):032x}"
 
 
 @given(st.lists(SUBSETS, max_size=4).map(tuple))
-def test_subsets_are_in_the_order_of_their_texts_hashes(
+def test_subsets_are_sorted_by_the_hash_of_their_text(
     subsets: tuple[endpoints.EndpointSubset, ...],
 ) -> None:
     ordered = canonical.sort_subsets(subsets)
@@ -98,7 +98,7 @@ def test_subsets_are_in_the_order_of_their_texts_hashes(
 
 
 @given(st.lists(DISCOVERY_PORTS, max_size=4), st.randoms(use_true_random=False))
-def test_order_and_key_of_ports_do_not_depend_on_the_order_given(
+def test_order_and_key_of_ports_are_independent_of_input_order(
     ports: list[discovery.EndpointPort], random: object
 ) -> None:
     shuffled = list(ports)

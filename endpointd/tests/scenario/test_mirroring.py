@@ -162,7 +162,7 @@ async def test_a_selector_added_during_downtime_leaves_no_mirror() -> None:
     assert again.slices_of() == []
 
 
-async def test_an_address_that_is_not_ready_is_never_published_as_ready() -> None:
+async def test_an_unready_address_is_never_published_as_ready() -> None:
     """k/k#102683: not-ready addresses were mirrored as ready."""
     world = World()
     world.put_service(make_plain_service())

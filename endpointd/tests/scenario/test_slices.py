@@ -240,7 +240,7 @@ async def test_a_pod_rejected_by_an_unknown_server_rule_is_isolated() -> None:
     assert len(world.controller.rejections) == 0
 
 
-async def test_a_refusal_of_most_endpoints_is_no_reason_to_withdraw_them() -> None:
+async def test_a_rejection_of_most_endpoints_does_not_withdraw_them() -> None:
     world = await world_with(4)
     world.server.rejected_range = lambda address: "any"
     world.put(make_pod("pod-00001", address_number(1), ready=False))

@@ -175,7 +175,7 @@ async def test_a_pod_is_bound_once_and_its_status_written_once_for_each_transiti
 
 
 @in_virtual_time
-async def test_a_deleted_pod_stays_ready_until_its_containers_end_and_then_goes() -> None:
+async def test_a_deleted_pod_stays_ready_until_its_containers_end_and_is_then_removed() -> None:
     async with simulated(QUICK) as world:
         world.api.make(lone_pod())
         await asyncio.sleep(10)

@@ -23,12 +23,12 @@ ALIASES = {"endpoint": KNOWN[0], "endpointslice": KNOWN[1], "endpointslicemirror
         ("-1s", -1.0),
     ],
 )
-def test_a_duration_is_read_as_go_writes_it(text: str, seconds: float) -> None:
+def test_durations_are_parsed_from_their_go_format(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "1", "s", "-", "--1s", "1s ", "1 s", "1d", "1s2"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_duration_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration: write a number with a unit"):
         parse_duration(text)
 
@@ -51,7 +51,7 @@ def show(leader_elect: bool, period: float, max_endpoints_per_slice: int) -> Non
         (["--max-endpoints-per-slice=1000"], "True 0.0 1000"),
     ],
 )
-def test_values_are_taken_in_gos_forms(arguments: list[str], printed: str) -> None:
+def test_values_are_accepted_in_gos_notations(arguments: list[str], printed: str) -> None:
     assert CliRunner().invoke(show, arguments).output.strip() == printed
 
 
@@ -69,7 +69,7 @@ def test_values_are_taken_in_gos_forms(arguments: list[str], printed: str) -> No
         ("--period=5", "'5' is not a duration"),
     ],
 )
-def test_a_value_out_of_range_is_refused_in_upstreams_words(argument: str, text: str) -> None:
+def test_a_value_out_of_range_is_rejected_with_upstreams_message(argument: str, text: str) -> None:
     result = CliRunner().invoke(show, [argument])
     assert result.exit_code == 2
     assert text in " ".join(result.output.split())
@@ -93,7 +93,7 @@ def test_controllers_are_chosen_by_name_alias_star_and_minus(
     assert select_controllers(texts, KNOWN, ALIASES) == selected
 
 
-def test_an_unknown_controller_is_named_with_those_there_are() -> None:
+def test_an_unknown_controller_is_reported_with_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match="'deployment' is not in the list of known controllers: endpoints-controller"
     ):

@@ -62,7 +62,7 @@ def reflector(
     )
 
 
-def test_a_reflector_lives_by_answers_failures_and_new_phases() -> None:
+def test_responses_failures_and_new_phases_keep_a_reflector_alive() -> None:
     assert watch_alive(reflector(since=0.0), 100.0, 100.0) == ""
     assert "watching for 101 s without a response" in watch_alive(reflector(since=0.0), 101.0, 100.0)
     assert watch_alive(reflector(since=0.0, last_contact=50.0), 140.0, 100.0) == ""
@@ -70,7 +70,7 @@ def test_a_reflector_lives_by_answers_failures_and_new_phases() -> None:
     assert watch_alive(reflector(since=60.0), 140.0, 100.0) == ""
 
 
-def test_a_server_that_is_down_for_days_makes_no_reflector_dead() -> None:
+def test_a_reflector_stays_alive_while_the_server_is_down_for_days() -> None:
     assert watch_alive(reflector("waiting", failures=9000, last_error="refused"), 1e6, 100.0) == ""
     assert watch_alive(reflector("stopped"), 1e6, 100.0) == ""
 
@@ -100,7 +100,7 @@ def test_a_cache_that_is_only_listed_is_not_ready() -> None:
     assert watch_ready(listed, 2.0) == "listed but not yet watched, waiting: refused"
 
 
-def test_a_complete_cache_is_ready_through_short_interruptions_and_not_through_long_ones() -> None:
+def test_a_complete_cache_stays_ready_through_short_but_not_long_interruptions() -> None:
     cut = reflector("waiting", failures=2, last_contact=10.0, last_error="connection refused")
     assert watch_ready(cut, 60.0) == ""
     assert watch_ready(cut, 80.0) == "no response for 70 s, waiting: connection refused"
@@ -231,7 +231,7 @@ def test_checks_keep_their_order_and_have_unique_names() -> None:
         checks.add("a", lambda: "")
 
 
-def test_refusals_of_rbac_are_read() -> None:
+def test_missing_permissions_are_parsed_from_rbac_errors() -> None:
     assert missing_right(NO_WRITE) == MissingRight("endpointd", "update", "endpoints", "", "shop")
     slices = (
         'User "u" cannot watch resource "endpointslices" in API group "discovery.k8s.io" at the cluster scope'

@@ -27,7 +27,7 @@ def test_the_rules_have_the_same_defaults_as_the_flags() -> None:
 
 
 @pytest.mark.parametrize("module", [leader_election, leader_election_fence, leader_election_machine])
-def test_what_the_example_imports_is_there(module: Any) -> None:
+def test_the_imports_of_the_example_exist(module: Any) -> None:
     (names,) = re.findall(rf"^from {re.escape(module.__name__)} import (.*)$", PAGE, flags=re.MULTILINE)
     for name in names.split(", "):
         assert hasattr(module, name)

@@ -40,7 +40,7 @@ def test_leader_election_is_on_by_default(settings_of: Ran) -> None:
     assert settings_of("--leader-elect=false").election is None
 
 
-def test_every_flag_arrives(settings_of: Ran) -> None:
+def test_every_flag_reaches_the_settings(settings_of: Ran) -> None:
     found = settings_of(
         "--leader-elect-lease-duration=1m",
         "--leader-elect-renew-deadline=30s",

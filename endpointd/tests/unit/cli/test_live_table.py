@@ -49,7 +49,7 @@ def test_the_worst_services_come_first() -> None:
         (b"x\x1b[9~?", []),
     ],
 )
-def test_keys_are_read_and_others_ignored(typed: bytes, commands: list[str]) -> None:
+def test_known_keys_are_parsed_and_others_ignored(typed: bytes, commands: list[str]) -> None:
     assert parse_keys(typed) == commands
 
 
@@ -62,7 +62,7 @@ def test_scrolling_stays_within_the_table() -> None:
     assert place.moved("end").moved("home").offset == 0
 
 
-def test_every_screen_is_full_says_where_it_is_and_how_to_quit() -> None:
+def test_every_screen_is_full_and_shows_the_position_and_how_to_quit() -> None:
     lines, place = drawn(MANY, Scroll(), 120, 20)
     assert len(lines) == 20
     assert "services 1-16 of 40" in lines[-1]

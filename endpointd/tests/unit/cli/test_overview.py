@@ -29,7 +29,7 @@ def test_an_endpoint_of_two_families_counts_once() -> None:
     assert [(item.name, item.endpoints) for item in row.slices] == [("web-4", 2), ("web-6", 1)]
 
 
-def test_an_endpoint_counts_in_the_best_of_its_states_and_unknown_readiness_is_ready() -> None:
+def test_an_endpoint_counts_in_its_best_state_and_unknown_readiness_is_ready() -> None:
     slices = [
         a_slice("one", endpoint("a", "10.0.0.1", ready=False, terminating=True), endpoint("", "10.0.0.9")),
         a_slice(
@@ -67,7 +67,7 @@ def test_the_table_is_aligned_and_says_how_many_slices_it_leaves_out() -> None:
     assert header.index("READY") == line.index("5")
 
 
-def test_programs_get_the_same_as_json_and_as_yaml() -> None:
+def test_json_and_yaml_output_have_the_same_content() -> None:
     found = overview([make_service()], [a_slice("web-1", endpoint("a", "10.0.0.1"))])
     (row,) = msgspec.json.decode(as_json(found))["services"]
     assert row["slices"] == [{"name": "web-1", "addressType": "IPv4", "endpoints": 1}]

@@ -35,7 +35,7 @@ def test_each_form_that_pflag_accepts_sets_the_same_value(case: Accepted) -> Non
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
-def test_what_pflag_refuses_ends_with_code_2_and_a_message(arguments: tuple[str, ...]) -> None:
+def test_values_that_pflag_rejects_exit_with_2_and_a_message(arguments: tuple[str, ...]) -> None:
     result = CliRunner().invoke(run, list(arguments))
     assert result.exit_code == 2
     assert "Error: " in result.output
@@ -61,9 +61,7 @@ def test_what_pflag_refuses_ends_with_code_2_and_a_message(arguments: tuple[str,
         (["--help"], ["--help"]),
     ],
 )
-def test_flags_are_brought_into_one_form_by_the_rules_of_pflag(
-    arguments: list[str], normalised: list[str]
-) -> None:
+def test_flags_are_normalised_by_the_rules_of_pflag(arguments: list[str], normalised: list[str]) -> None:
     assert normalise_arguments(arguments, FORMS) == normalised
 
 
@@ -88,6 +86,6 @@ def test_a_number_that_go_rejects_is_rejected(text: str) -> None:
         parse_float(text)
 
 
-def test_the_help_is_reached_as_in_every_command() -> None:
+def test_the_help_flag_works_as_in_every_command() -> None:
     with pytest.raises(click.exceptions.Exit):
         run.make_context("run", ["--help"])

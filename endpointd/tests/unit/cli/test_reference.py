@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[4] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_pages_are_those_of_the_table(name: str) -> None:
+def test_the_reference_pages_match_the_table(name: str) -> None:
     assert (FOLDER / name).read_text() == PAGES[name](), "run python -m endpointd.cli.reference"
 
 
@@ -32,7 +32,7 @@ def test_every_field_and_every_flag_is_listed() -> None:
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
-def test_the_man_page_is_formatted_without_a_warning_and_has_every_command_and_flag() -> None:
+def test_the_man_page_has_no_warning_and_lists_every_command_and_flag() -> None:
     command = ["groff", "-man", "-ww", "-Tascii", "-P-cbou", str(FOLDER / "endpointd.1")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert not done.stderr
@@ -56,7 +56,7 @@ def test_the_shell_completes_commands_and_flags(typed: str, offered: str) -> Non
     assert result.output.split() == [f"plain,{offered}"]
 
 
-def test_the_example_can_be_read(tmp_path: Path) -> None:
+def test_the_example_configuration_is_valid(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", (FOLDER / "configuration.md").read_text(), re.DOTALL)
     path = tmp_path / "endpointd.yaml"
     path.write_text(example)

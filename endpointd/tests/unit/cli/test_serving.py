@@ -76,7 +76,7 @@ async def ask(
     return int(head.split()[1]), body.decode()
 
 
-async def test_health_and_metrics_are_answered_as_kube_controller_manager_answers_them() -> None:
+async def test_health_and_metrics_respond_like_kube_controller_manager() -> None:
     program = Program()
     async with program.served() as port:
         assert await ask(port, "/livez") == (200, "ok\n")
@@ -201,7 +201,7 @@ async def test_a_client_that_does_not_read_is_disconnected_in_time() -> None:
         log.setLevel(logging.NOTSET)
 
 
-async def test_many_idle_clients_cannot_keep_a_probe_out() -> None:
+async def test_idle_clients_cannot_block_a_probe() -> None:
     async with Program().served(connections=4) as port:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(12)]
         async with asyncio.timeout(10):
@@ -213,7 +213,7 @@ async def test_many_idle_clients_cannot_keep_a_probe_out() -> None:
             writer.close()
 
 
-async def test_bursts_of_bare_connections_do_not_starve_a_probe_that_came_with_them() -> None:
+async def test_bursts_of_connections_do_not_starve_a_concurrent_probe() -> None:
     """A full backlog was accepted without yielding, and the probe in it was dropped before it was served."""
     async with Program().served(connections=8) as port:
         bare = []
@@ -316,7 +316,7 @@ async def test_only_the_exact_path_is_answered(path: str) -> None:
         assert (await ask(port, path))[0] == 404
 
 
-async def test_tls_1_2_without_authenticated_encryption_is_refused(tmp_path: Path) -> None:
+async def test_tls_1_2_without_authenticated_encryption_is_rejected(tmp_path: Path) -> None:
     async with Program(write_pair(tmp_path, "localhost")).served() as port:
         modern = trusting()
         modern.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -338,7 +338,7 @@ def test_an_invalid_request_head_is_rejected(head: bytes) -> None:
     assert parse_head(head) is None
 
 
-def test_a_check_that_fails_itself_is_a_failed_check() -> None:
+def test_a_check_that_raises_counts_as_failed() -> None:
     checks = Checks()
 
     def broken() -> str:

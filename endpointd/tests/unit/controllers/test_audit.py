@@ -57,7 +57,7 @@ def audit_for(seconds: float, auditor: Auditor, *, meanwhile: Callable[[], None]
     run_virtual(virtual)
 
 
-def test_the_first_round_waits_while_there_is_more_urgent_work() -> None:
+def test_the_first_audit_round_waits_for_more_urgent_work() -> None:
     auditor = Auditor(clock=FakeClock(), first_round_after_seconds=60.0)
     part = Part("a")
     auditor.add("part", part)
@@ -65,7 +65,7 @@ def test_the_first_round_waits_while_there_is_more_urgent_work() -> None:
     assert part.audits == []
 
 
-def test_every_key_of_every_part_is_audited_in_turn_once_a_round() -> None:
+def test_every_key_of_every_component_is_audited_once_per_round() -> None:
     auditor = Auditor(clock=FakeClock(), min_pause_seconds=1.0, round_seconds=60.0)
     first, second = Part("a", "b"), Part("c")
     auditor.add("first", first)
@@ -136,7 +136,7 @@ def test_a_component_that_cannot_list_its_keys_is_skipped(caplog: pytest.LogCapt
     assert "cannot list the keys to audit" in caplog.text
 
 
-def test_names_are_unique_and_a_share_is_at_most_one() -> None:
+def test_component_names_are_unique_and_the_time_share_is_at_most_one() -> None:
     auditor = Auditor(clock=FakeClock())
     auditor.add("part", Part())
     with pytest.raises(ValueError, match="already has a component 'part'"):

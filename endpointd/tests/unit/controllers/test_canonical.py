@@ -44,7 +44,7 @@ def test_a_discovery_port_hashes_as_in_kubernetes(port: discovery.EndpointPort, 
     assert canonical.hash_of_discovery_port(port) == expected
 
 
-def test_an_absent_name_and_an_empty_name_print_alike_in_core_and_differently_in_discovery() -> None:
+def test_absent_and_empty_port_names_hash_alike_in_core_but_not_in_discovery() -> None:
     assert canonical.hash_of_core_port(core(port=1)) == canonical.hash_of_core_port(core(name="", port=1))
     assert canonical.hash_of_discovery_port(sliced(port=1)) != canonical.hash_of_discovery_port(
         sliced(name="", port=1)
@@ -61,7 +61,7 @@ def test_core_ports_are_ordered_by_hash_not_by_name_or_number() -> None:
     assert canonical.sort_ports_core(None) == ()
 
 
-def test_a_slice_stores_its_ports_in_the_order_of_their_hashes() -> None:
+def test_slice_ports_are_sorted_by_hash() -> None:
     """S-31."""
     tcp, udp, sctp = (
         sliced("tcp-example", "TCP", 80),
@@ -79,14 +79,14 @@ def test_equal_port_lists_share_one_sorted_tuple() -> None:
     assert canonical.sort_ports_discovery(build()) is canonical.sort_ports_discovery(build())
 
 
-def test_the_key_of_a_port_list_is_the_hash_of_the_list_in_canonical_order() -> None:
+def test_the_key_of_a_port_list_is_the_hash_of_its_canonical_order() -> None:
     """S-30."""
     https, http = sliced("https", "TCP", 443), sliced("http", "TCP", 80)
     assert canonical.port_list_key((https, http)) == "c82e3286db58c28adf997223e60089d3"
     assert canonical.port_list_key((http, https)) == "c82e3286db58c28adf997223e60089d3"
 
 
-def test_no_ports_and_the_empty_list_of_ports_have_one_key() -> None:
+def test_an_empty_port_list_and_no_ports_have_the_same_key() -> None:
     """S-30."""
     assert canonical.port_list_key(()) == "b823fa277840572f948b7ebdb09f7a1d"
     assert canonical.port_list_key(None) == "b823fa277840572f948b7ebdb09f7a1d"

@@ -64,7 +64,7 @@ def changed(pod: Pod, **fields: object) -> Pod:
     return msgspec.structs.replace(pod, **fields)
 
 
-def test_a_pod_belongs_to_every_service_of_its_namespace_whose_selector_it_meets() -> None:
+def test_a_pod_belongs_to_every_matching_service_of_its_namespace() -> None:
     world = World()
     world.put_service(make_service("web"))
     world.put_service(make_service("both", selector={"app": "web", "tier": "front"}))
@@ -89,7 +89,7 @@ def test_a_service_without_a_selector_or_with_an_empty_one_has_no_members() -> N
     assert world.news() == []
 
 
-def test_a_new_service_finds_the_pods_that_are_there() -> None:
+def test_a_new_service_selects_existing_pods() -> None:
     world = World()
     world.put_pod(make_pod("a"))
     world.put_pod(make_pod("b", labels={"app": "db"}))
@@ -100,7 +100,7 @@ def test_a_new_service_finds_the_pods_that_are_there() -> None:
     assert world.news() == []  # the service's listener reads all its pods
 
 
-def test_a_service_with_another_selector_has_other_members() -> None:
+def test_a_selector_change_changes_the_members() -> None:
     world = World()
     world.put_pod(make_pod("a"))
     world.put_pod(db := make_pod("b", labels={"app": "db"}))
@@ -183,7 +183,7 @@ def test_pod_changes_that_upstream_misses_are_reported_too() -> None:
         assert world.news() == [("web", base, after)], change
 
 
-def test_a_pod_whose_labels_change_leaves_and_joins_and_stays() -> None:
+def test_a_label_change_of_a_pod_is_reported_to_old_and_new_services() -> None:
     """0.3: the services that match before and after, each with its own event."""
 
     def labels(*names: str) -> Labels:
@@ -203,7 +203,7 @@ def test_a_pod_whose_labels_change_leaves_and_joins_and_stays() -> None:
     assert [world.members(name) for name in ("one", "two", "three")] == [set(), {"a"}, {"a"}]
 
 
-def test_a_deleted_pod_leaves_by_its_last_labels() -> None:
+def test_a_deleted_pod_leaves_the_services_of_its_last_labels() -> None:
     world = World()
     world.put_service(make_service())
     world.put_pod(pod := make_pod("a"))
@@ -244,7 +244,7 @@ def test_a_listener_finds_the_membership_already_changed() -> None:
     assert seen == [{"a"}, {"a"}, set()]
 
 
-def test_events_behind_the_lister_do_no_harm() -> None:
+def test_events_that_lag_behind_the_lister_are_harmless() -> None:
     """A relist is stored in one step and dispatched object by object: a new service sees the stored objects."""
     world = World()
     gone, stays = make_pod("gone"), make_pod("stays")
@@ -260,7 +260,7 @@ def test_events_behind_the_lister_do_no_harm() -> None:
 # ------------------------------------------------------------------------------------------------- audit
 
 
-def test_a_sound_membership_passes_its_audit() -> None:
+def test_a_correct_membership_passes_its_audit() -> None:
     world = World()
     world.put_service(make_service())
     world.put_service(make_service("none", selector=None))
@@ -317,7 +317,7 @@ def test_a_service_is_indexed_under_its_rarest_pair() -> None:
     assert len(index) == 100
 
 
-def test_an_index_that_is_emptied_holds_nothing() -> None:
+def test_an_emptied_index_keeps_no_entries() -> None:
     index = SelectorIndex()
     key = ObjectKey("default", "web")
     index.add(key, {"a": "1"})

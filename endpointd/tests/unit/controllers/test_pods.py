@@ -41,7 +41,7 @@ def test_a_pod_counts_while_it_has_an_address_and_has_not_finished(
     assert is_eligible(pod, include_terminating=True) is dying_too
 
 
-def test_addresses_of_one_family_are_canonical_and_in_the_order_of_the_pod() -> None:
+def test_addresses_of_one_family_are_canonical_and_in_pod_order() -> None:
     pod = make_pod(
         "pod", "fd08::5678:0000:0000:9abc:def0", "01.2.3.4", "::ffff:1.2.3.5", "fd00::1", "nonsense"
     )
@@ -70,14 +70,14 @@ def test_an_address_only_in_pod_ip_is_never_used() -> None:
         ("Http", "TCP", (HTTP,), None),
     ],
 )
-def test_a_number_stands_for_itself_and_a_name_for_the_first_port_of_that_name_and_protocol(
+def test_a_named_target_port_is_the_first_port_with_that_name_and_protocol(
     target: int | str, protocol: str, named_ports: tuple[NamedPort, ...], expected: int | None
 ) -> None:
     port = make_service_port(80, target, protocol=protocol)
     assert resolve_target_port(make_pod(named_ports=named_ports), port) == expected
 
 
-def test_sidecars_are_looked_through_after_the_containers_and_other_init_containers_never() -> None:
+def test_sidecar_ports_are_searched_after_container_ports_and_other_init_containers_never() -> None:
     pod = PODS.decode(
         b"""{"metadata": {"name": "a"}, "spec": {
         "initContainers": [
@@ -101,14 +101,14 @@ def test_sidecars_are_looked_through_after_the_containers_and_other_init_contain
         ("a", "web", "elsewhere", None),
     ],
 )
-def test_a_pod_has_a_name_under_the_service_it_names_as_its_subdomain(
+def test_a_pod_has_a_hostname_under_the_service_named_by_its_subdomain(
     hostname: str, subdomain: str, namespace: str, expected: str | None
 ) -> None:
     pod = make_pod(hostname=hostname, subdomain=subdomain, namespace=namespace)
     assert hostname_of(pod, make_service("web")) == expected
 
 
-def test_a_reference_holds_no_version_so_that_it_changes_only_with_the_pod() -> None:
+def test_a_pod_reference_has_no_version_and_changes_only_with_the_pod() -> None:
     reference = reference_to(make_pod("a", resource_version="7"))
     assert (reference.kind, reference.namespace, reference.name, reference.uid) == (
         "Pod",

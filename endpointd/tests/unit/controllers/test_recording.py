@@ -67,7 +67,7 @@ def test_a_store_that_raises_resets_the_own_write_mark() -> None:
     assert not recorder.under_way
 
 
-def test_what_the_server_stored_as_it_was_sent_counts_as_itself() -> None:
+def test_a_response_equal_to_the_sent_object_needs_no_mapping() -> None:
     world = Recording()
     world.recorder.record(edited(SENT, ports=()), edited(SENT, ports=None))
     assert world.counts_as is None
@@ -75,14 +75,14 @@ def test_what_the_server_stored_as_it_was_sent_counts_as_itself() -> None:
     assert (world.counts_as, world.answers) == (None, 0)
 
 
-def test_a_full_answer_that_differs_counts_as_what_was_sent() -> None:
+def test_a_modified_response_counts_as_the_sent_object() -> None:
     world = Recording()
     world.recorder.record(SENT, MADE)
     assert world.store.get(KEY) == MADE
     assert world.counts_as is SENT
 
 
-def test_other_content_at_the_version_of_our_write_is_the_answer_to_it() -> None:
+def test_other_content_at_the_version_of_our_write_is_its_response() -> None:
     """A metadata-only response repeats the sent content; the watch reports the server's modifications."""
     world = Recording()
     world.recorder.record(SENT, SENT)
@@ -92,14 +92,14 @@ def test_other_content_at_the_version_of_our_write_is_the_answer_to_it() -> None
     assert (world.counts_as, world.answers) == (SENT, 1)
 
 
-def test_a_list_reports_the_response_as_well_as_a_watch() -> None:
+def test_a_list_reports_the_response_like_a_watch() -> None:
     world = Recording()
     world.recorder.record(SENT, SENT)
     world.store.replace([MADE], "9")
     assert (world.counts_as, world.answers) == (SENT, 1)
 
 
-def test_a_watch_that_is_faster_than_the_answer_makes_no_difference() -> None:
+def test_a_watch_faster_than_the_response_has_the_same_result() -> None:
     world = Recording()
     world.watch(MADE)
     assert (world.counts_as, world.answers) == (None, 0)
@@ -107,14 +107,14 @@ def test_a_watch_that_is_faster_than_the_answer_makes_no_difference() -> None:
     assert world.counts_as is SENT
 
 
-def test_a_write_that_changes_nothing_for_the_webhook_undoes_it_counts_as_sent() -> None:
+def test_a_write_reverted_by_a_webhook_counts_as_the_sent_object() -> None:
     world = Recording(MADE, version="5")
     world.recorder.record(SENT, SENT)
     assert world.store.get(KEY) == MADE
     assert world.counts_as is SENT
 
 
-def test_an_external_change_ends_the_memory_of_our_write() -> None:
+def test_an_external_change_clears_the_record_of_our_write() -> None:
     world = Recording()
     world.recorder.record(SENT, MADE)
     world.watch(edited(MADE, resource_version="6"))
@@ -128,7 +128,7 @@ def test_a_deleted_object_is_forgotten() -> None:
     assert world.recorder._answers == {}
 
 
-def test_the_same_version_in_another_history_is_no_answer() -> None:
+def test_the_same_version_after_a_restored_backup_is_no_response() -> None:
     world = Recording(version="4")
     world.recorder.record(SENT, MADE)
     world.watch(MADE)

@@ -31,7 +31,7 @@ def refusal(*fields: str, code: int = 422) -> ApiError:
         (ConnectionFailedError("gone"), []),
     ],
 )
-def test_a_422_names_the_endpoints_that_it_is_about(error: ApiError, expected: list[str]) -> None:
+def test_rejected_endpoints_are_read_from_a_422(error: ApiError, expected: list[str]) -> None:
     found = list(invalid_fields(error, FIELD))
     assert [match[1] for match, _ in found] == expected
     assert all(problem == "no good" for _, problem in found)
@@ -40,9 +40,7 @@ def test_a_422_names_the_endpoints_that_it_is_about(error: ApiError, expected: l
 @pytest.mark.parametrize(
     ("rejected", "count", "isolated"), [(1, 1, 1), (1, 2, 1), (2, 4, 2), (2, 3, 0), (5, 9, 0)]
 )
-def test_a_refusal_of_most_endpoints_is_no_fault_of_single_ones(
-    rejected: int, count: int, isolated: int
-) -> None:
+def test_a_rejection_of_most_endpoints_isolates_none(rejected: int, count: int, isolated: int) -> None:
     assert len(single_faults(dict.fromkeys(range(rejected), "no"), count)) == isolated
 
 

@@ -55,7 +55,7 @@ def test_after_a_quiet_interval_a_repair_is_due_immediately() -> None:
     assert pace.delay_seconds(WEB) == 0.0
 
 
-def test_a_repair_that_was_due_long_ago_holds_nothing_up() -> None:
+def test_a_repair_that_was_due_long_ago_delays_nothing() -> None:
     clock, pace = paced()
     pace.delay_seconds(WEB)
     clock.now += 0.5

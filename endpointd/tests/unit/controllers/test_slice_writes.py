@@ -75,7 +75,7 @@ def texts(done: SliceWrites) -> list[str]:
     return [failure.text for failure in done.failures]
 
 
-async def test_creates_come_before_updates_and_those_before_deletes() -> None:
+async def test_creates_precede_updates_and_updates_precede_deletes() -> None:
     """S-71, M-41."""
     bench = Bench()
     old, doomed = bench.stored("a"), bench.stored("b")
@@ -115,7 +115,7 @@ async def test_empty_lists_are_reported_as_they_are_read_back() -> None:
     assert (answer.endpoints, answer.ports) == (None, None)
 
 
-async def test_several_writes_of_one_kind_go_out_at_once_but_kinds_do_not_mix() -> None:
+async def test_writes_of_one_kind_are_concurrent_but_kinds_do_not_mix() -> None:
     bench = Bench(at_once=8)
     old = bench.stored("a")
     under_way: list[str] = []
@@ -135,7 +135,7 @@ async def test_several_writes_of_one_kind_go_out_at_once_but_kinds_do_not_mix() 
     assert most == {"create": 4, "update": 1}
 
 
-async def test_a_refused_slice_does_not_keep_the_others_from_being_written() -> None:
+async def test_a_rejected_slice_does_not_block_the_others() -> None:
     """Upstream stops at the first failure, so one bad port list blocks all others permanently."""
     bench = Bench()
     old, doomed = bench.stored("a"), bench.stored("b")
@@ -189,7 +189,7 @@ async def test_a_terminating_namespace_ends_the_writes_without_a_failure() -> No
     assert bench.verbs == ["create"]
 
 
-async def test_another_refusal_of_a_create_is_a_failure() -> None:
+async def test_any_other_rejection_of_a_create_is_a_failure() -> None:
     bench = Bench()
     bench.server.fail_next(status_error(403, "Forbidden", "exceeded quota"))
     done = await bench.writer.write(OWNER, create=[new("10.0.0.2")])
@@ -240,7 +240,7 @@ async def test_a_conflict_that_cannot_be_read_is_left_to_the_watch() -> None:
     assert bench.told.found_items == []
 
 
-async def test_a_404_that_names_no_object_hides_what_is_there_and_is_a_failure() -> None:
+async def test_a_404_that_names_no_object_is_a_failure() -> None:
     """A starting server, or a proxy in front of it, returns it for any path."""
     bench = Bench()
     seen, doomed = bench.stored("a"), bench.stored("b")
@@ -279,7 +279,7 @@ async def test_a_slice_deleted_before_its_read_is_reported_as_deleted() -> None:
     assert bench.told.gone_items == [("a", seen.metadata.uid)]
 
 
-async def test_a_slice_that_is_gone_already_counts_as_deleted() -> None:
+async def test_an_already_deleted_slice_counts_as_deleted() -> None:
     """M-10 and S-72 call it an error."""
     bench = Bench()
     doomed = bench.stored("b")
@@ -289,7 +289,7 @@ async def test_a_slice_that_is_gone_already_counts_as_deleted() -> None:
     assert bench.told.gone_items == [("b", doomed.metadata.uid)]
 
 
-async def test_another_slice_of_the_name_is_not_deleted() -> None:
+async def test_another_slice_with_the_same_name_is_not_deleted() -> None:
     bench = Bench()
     doomed = bench.stored("b")
     bench.server.delete_foreign(ENDPOINT_SLICES, key_of(doomed))
@@ -312,7 +312,7 @@ async def test_all_slices_are_deleted_even_if_some_deletes_fail() -> None:
     assert bench.names == {"a"}
 
 
-async def test_nothing_to_write_is_no_request() -> None:
+async def test_an_empty_plan_sends_no_request() -> None:
     bench = Bench()
     assert await bench.writer.write(OWNER) == SliceWrites()
     assert await bench.writer.delete_all(OWNER, []) == SliceWrites()

@@ -47,7 +47,7 @@ def replay(told: Told, before: list[Pod]) -> dict[str, Pod]:
     return known
 
 
-def test_readers_see_the_whole_list_after_the_first_step_and_handlers_a_bounded_part() -> None:
+def test_after_the_first_step_readers_see_the_whole_list_and_handlers_a_bounded_part() -> None:
     store, told = filled(200)
     steps = store.replace_steps(pods(300, 10_000), "20000")
     dispatching = [store.is_dispatching]

@@ -24,13 +24,13 @@ def times() -> TriggerTimes:
     return times
 
 
-def test_of_several_new_pods_the_oldest_counts(times: TriggerTimes) -> None:
+def test_the_oldest_of_several_new_pods_counts(times: TriggerTimes) -> None:
     times.pod_changed(None, T2)
     times.pod_changed(None, T1)
     assert times.take() == T1
 
 
-def test_of_several_changed_pods_the_oldest_new_time_counts(times: TriggerTimes) -> None:
+def test_the_oldest_new_time_of_several_changed_pods_counts(times: TriggerTimes) -> None:
     times.pod_changed(T1, T5)
     times.pod_changed(T2, T4)
     assert times.take() == T4
@@ -44,7 +44,7 @@ def test_a_pod_with_an_unchanged_time_is_ignored(times: TriggerTimes) -> None:
     assert times.take() is None
 
 
-def test_a_pod_that_comes_back_counts_as_new(times: TriggerTimes) -> None:
+def test_a_recreated_pod_counts_as_new(times: TriggerTimes) -> None:
     times.pod_changed(None, T4)
     assert times.take() == T4
     times.pod_changed(T4, None)
@@ -53,7 +53,7 @@ def test_a_pod_that_comes_back_counts_as_new(times: TriggerTimes) -> None:
     assert times.take() == T4
 
 
-def test_a_change_of_the_services_spec_moves_no_time(times: TriggerTimes) -> None:
+def test_a_spec_change_of_the_service_does_not_change_the_trigger_time(times: TriggerTimes) -> None:
     times.service_changed(T0)
     assert times.take() is None
 

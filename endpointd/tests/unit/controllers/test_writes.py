@@ -101,7 +101,9 @@ async def test_an_exception_of_a_write_is_raised() -> None:
         (404, NAMESPACE_TERMINATING, False),
     ],
 )
-def test_a_namespace_is_going_when_the_refusal_says_so(code: int, cause: str | None, expected: bool) -> None:
+def test_a_rejection_can_indicate_that_the_namespace_is_terminating(
+    code: int, cause: str | None, expected: bool
+) -> None:
     """S-72, E-22."""
     details = StatusDetails(causes=(StatusCause(reason=cause),)) if cause else None
     assert is_namespace_terminating(api_error(Status(code=code, details=details))) is expected
@@ -120,7 +122,7 @@ def test_a_namespace_is_going_when_the_refusal_says_so(code: int, cause: str | N
         (409, "Conflict", StatusDetails(name="web"), False),
     ],
 )
-def test_an_object_is_gone_only_when_a_not_found_status_names_it(
+def test_an_object_is_deleted_only_if_a_not_found_status_names_it(
     code: int, reason: str | None, details: StatusDetails | None, expected: bool
 ) -> None:
     error = api_error(Status(code=code, reason=reason, details=details))
@@ -128,5 +130,5 @@ def test_an_object_is_gone_only_when_a_not_found_status_names_it(
     assert not is_gone(ValueError("x"), ENDPOINTS, ObjectKey("default", "web"))
 
 
-def test_an_error_of_ours_is_no_terminating_namespace() -> None:
+def test_an_internal_error_does_not_indicate_a_terminating_namespace() -> None:
     assert not is_namespace_terminating(ValueError("x"))

@@ -24,13 +24,13 @@ def test_only_the_changed_fields_of_an_endpoint_are_named() -> None:
     assert change_lines(update(wrong)) == ["~ endpoint pod-1: ready false -> true, zone zone-z -> zone-a"]
 
 
-def test_changed_fields_come_before_what_is_added_and_removed() -> None:
+def test_changed_fields_precede_added_and_removed_ones() -> None:
     other = make_endpoint(make_pod("pod-2", "10.0.0.2"))
     wrong = edited(RIGHT, endpoints=(other, make_endpoint(POD, ready=False)), labels={"x": "y"})
     assert [line[0] for line in change_lines(update(wrong))] == ["~", "+", "+", "-", "-"]
 
 
-def test_shadow_modes_line_names_the_changed_field_of_a_long_endpoint() -> None:
+def test_the_shadow_log_line_names_the_changed_field_of_a_long_endpoint() -> None:
     long = make_endpoint(make_pod("pod-" + "x" * 240), zone="zone-z")
     right = msgspec.structs.replace(long, zone="zone-a")
     change = update(edited(RIGHT, endpoints=(long,)), edited(RIGHT, endpoints=(right,)))
@@ -50,7 +50,7 @@ def test_two_endpoints_of_one_pod_are_both_named() -> None:
     assert [line.partition(",")[0] for line in change_lines(update(twice))] == ["- endpoint pod-1 #2"]
 
 
-def test_programs_get_the_same_fields() -> None:
+def test_structured_output_has_the_same_fields() -> None:
     change = update(edited(RIGHT, endpoints=(make_endpoint(POD, ready=False),)))
     (found,) = as_builtins([change])["changes"]
     assert found["fields"] == change_lines(change)

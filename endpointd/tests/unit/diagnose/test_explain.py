@@ -60,7 +60,7 @@ def crash_looping(number: int) -> Json:
     return pod(name, ready=False, ips=(ip,), statuses=[state | {"restartCount": number % 90}])
 
 
-def test_five_thousand_pods_fit_on_one_screen_with_the_odd_one_out_in_view() -> None:
+def test_five_thousand_pods_fit_on_one_screen_with_the_unusual_pod_visible() -> None:
     odd = pod("web-odd", ips=("10.9.9.9",), ready=False, conditions=[{"type": "x", "status": "False"}])
     fine = [
         pod(f"ok-{number:04d}", ips=(f"10.2.{number // 250}.{number % 250 + 1}",)) for number in range(4000)
@@ -101,12 +101,12 @@ def test_a_target_port_that_no_container_declares_is_a_warning_with_the_declared
     assert "did you mean targetPort: 8080?" in said
 
 
-def test_a_port_that_is_probed_counts_as_declared() -> None:
+def test_a_probed_port_counts_as_declared() -> None:
     probed = container(readinessProbe={"httpGet": {"port": 8081}})
     assert texts(explained(service(ports=[{"port": 80, "targetPort": 8081}]), pod(containers=[probed]))) == ""
 
 
-def test_a_pod_that_is_not_ready_shows_its_probe_and_image() -> None:
+def test_an_unready_pod_shows_its_probe_and_image() -> None:
     probed = container(readinessProbe={"httpGet": {"path": "/healthz", "port": 8080}})
     running = {"name": "app", "ready": False, "started": True, "state": {"running": {}}}
     text = page(service(), pod(ready=False, containers=[probed], statuses=[running]))
@@ -121,7 +121,7 @@ def test_no_reason_advises_deleting_a_pod() -> None:
     assert "delete" not in texts(explained(service(), pod(node="gone")))
 
 
-def test_addresses_written_by_hand_are_shown() -> None:
+def test_manually_written_addresses_are_shown() -> None:
     by_hand = service() | {"spec": {"ports": [{"name": "http", "port": 80}]}}
     subsets = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "http", "port": 80}]}]
     endpoints = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}, "subsets": subsets}
@@ -160,7 +160,7 @@ def test_a_pod_is_explained_with_the_services_that_select_and_nearly_select_it(
     assert "service near  should not be in  (nearly selected)" in result.output
 
 
-def test_all_services_are_listed_the_worst_first(tmp_path: Path) -> None:
+def test_all_services_are_listed_worst_first(tmp_path: Path) -> None:
     result = run(tmp_path, ["explain", "service", "-A"], service(), pod(), service("a", {"app": "x"}))
     lines = result.output.splitlines()
     assert [re.split(r"  +", line)[:3] for line in lines[1:]] == [
@@ -184,7 +184,7 @@ def test_the_latest_events_of_a_pod_in_trouble_are_shown(tmp_path: Path) -> None
     assert "event: Warning BackOff (x12): Back-off restarting failed container" in result.output
 
 
-def test_every_pod_is_judged_twice_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_pod_is_evaluated_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for the answer, once for the controllers' plan: the cost is linear in the pods."""
     snapshot = published(service(), *map(crash_looping, range(50)), pod())
     judged: list[str] = []
@@ -222,7 +222,7 @@ def test_a_pod_of_another_namespace_is_explained(tmp_path: Path) -> None:
         (["explain", "svc/web", "--watch"], "--watch needs a cluster"),
     ],
 )
-def test_a_name_that_does_not_exist_is_answered_with_the_likely_one(
+def test_a_missing_name_is_reported_with_the_most_similar_one(
     arguments: Sequence[str], words: str, tmp_path: Path
 ) -> None:
     others = elsewhere(service("api"), "b"), elsewhere(pod("api-1"), "b")
@@ -230,14 +230,14 @@ def test_a_name_that_does_not_exist_is_answered_with_the_likely_one(
     assert (result.exit_code, words in result.output) == (2, True), result.output
 
 
-def test_a_namespace_limits_what_is_checked_in_files(tmp_path: Path) -> None:
+def test_a_namespace_restricts_the_check_of_files(tmp_path: Path) -> None:
     broken = elsewhere(service("api", {"app": "none"}), "b")
     assert run(tmp_path, ["check"], service(), pod(), broken).exit_code == 1
     assert run(tmp_path, ["check", "-n", "default"], service(), pod(), broken).exit_code == 0
     assert run(tmp_path, ["check", "-n", "b"], service(), pod(), broken).exit_code == 1
 
 
-def test_the_nearest_pod_is_the_one_that_is_named() -> None:
+def test_the_most_similar_pod_is_named() -> None:
     found = explained(
         service(selector={"app": "email-service"}),
         pod("a", {"app": "adservice"}),

@@ -41,7 +41,7 @@ def findings(cluster: SliceWorld) -> list[str]:
     return [one.code for one in check(seen(cluster)).findings if one.kind == "EndpointSlice"]
 
 
-async def test_explain_check_and_diff_agree_with_the_controller_while_a_node_is_missing_and_later() -> None:
+async def test_explain_check_and_diff_agree_with_the_controller_about_a_missing_node() -> None:
     cluster = SliceWorld()
     cluster.put(make_node(), make_service(), make_pod("a"), make_pod("b", "10.0.0.2", node_name="nowhere"))
     cluster.start()

@@ -38,7 +38,7 @@ def at_rest(snapshot: Snapshot, most: int = 100) -> ClusterIndex:
     return ClusterIndex(msgspec.structs.replace(snapshot, slices=slices, endpoints=rest))
 
 
-def test_the_plan_of_the_example_shop_is_the_one_that_was_reviewed() -> None:
+def test_the_plan_of_the_example_shop_matches_the_reviewed_file() -> None:
     """Regenerate with: endpointd plan -f examples/shop > endpointd/tests/unit/diagnose/golden/shop.yaml."""
     assert run("-f", str(SHOP)) == GOLDEN.read_text()
 
@@ -55,7 +55,7 @@ def test_a_plan_is_deterministic() -> None:
         assert word not in text
 
 
-def test_services_get_the_families_that_a_cluster_would_give_them() -> None:
+def test_services_get_the_ip_families_a_cluster_assigns() -> None:
     found = list(yaml.safe_load_all(run("-f", str(SHOP))))
     families: dict[str, set[str]] = {}
     for item in found:
@@ -68,7 +68,7 @@ def test_services_get_the_families_that_a_cluster_would_give_them() -> None:
     assert "mail" not in families  # an ExternalName service
 
 
-def test_a_pod_with_a_status_keeps_it_and_one_without_is_taken_to_be_ready() -> None:
+def test_a_pod_keeps_its_status_and_is_assumed_ready_without_one() -> None:
     text = b"""
 apiVersion: v1
 kind: Service
@@ -94,7 +94,7 @@ spec: {containers: []}
 
 
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 5000])
-def test_a_cluster_that_is_as_planned_has_no_finding_and_no_change(count: int) -> None:
+def test_a_cluster_that_matches_the_plan_has_no_finding_and_no_change(count: int) -> None:
     """Includes a healthy cluster of 5,000 pods."""
     pods = tuple(
         make_pod(f"p{number}", f"10.1.{number // 250}.{number % 250 + 1}", node_name="")
@@ -142,7 +142,7 @@ def test_an_executed_plan_leaves_nothing_to_do_for_any_pods(
         (b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nstatus: {phase: 3}\n", "x.yaml:1: Pod web"),
     ],
 )
-def test_a_manifest_that_cannot_be_read_is_one_line_and_exit_code_2(
+def test_an_unreadable_manifest_exits_with_2_and_one_line(
     manifest: bytes, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -193,7 +193,7 @@ def test_every_pod_of_a_large_workload_has_a_unique_name_and_endpoint(count: int
     assert sum(len(item.endpoints or ()) for item in slices) == count
 
 
-def test_more_pods_than_addresses_are_refused() -> None:
+def test_more_pods_than_addresses_are_rejected() -> None:
     with pytest.raises(ValueError, match="more pods than there are addresses"):
         running_pod({"metadata": {"name": "x"}}, 768_000, [])
 
@@ -216,7 +216,7 @@ SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: "
         ),
     ],
 )
-def test_a_manifest_that_an_api_server_refuses_is_refused_with_its_place(
+def test_a_manifest_that_an_api_server_rejects_is_rejected_with_its_position(
     manifest: str, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.yaml"
@@ -226,7 +226,7 @@ def test_a_manifest_that_an_api_server_refuses_is_refused_with_its_place(
     assert f"{path}:1: " in result.output
 
 
-def test_kinds_that_the_embedded_server_does_not_know_are_passed_over(tmp_path: Path) -> None:
+def test_kinds_unknown_to_the_embedded_server_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n---\n"

@@ -74,18 +74,18 @@ def test_a_batch_period_makes_fewer_writes() -> None:
     assert rollout(200, batch_seconds=2.0).slices.writes < rollout(200).slices.writes / 2
 
 
-def test_the_same_update_costs_the_same_each_time() -> None:
+def test_the_cost_of_an_update_is_deterministic() -> None:
     assert rollout(50) == rollout(50)
 
 
-def test_the_plot_ends_where_the_costs_end() -> None:
+def test_the_plot_spans_all_steps_and_is_empty_without_any() -> None:
     lines = plot(rollout(400).steps)
     assert "█" in lines[0]
     assert "░" in lines[-3]
     assert plot(()) == []
 
 
-def test_sizes_are_written_in_the_unit_that_people_read() -> None:
+def test_sizes_are_printed_in_readable_units() -> None:
     assert [size(count) for count in (0, 999, 1500, 152_000, 3_830_000_000)] == [
         "0 B",
         "999 B",

@@ -81,7 +81,7 @@ def files(tmp_path: Path) -> str:
     ],
     ids=lambda arguments: " ".join(arguments)[:40],
 )
-def test_no_command_prints_a_control_character_or_a_line_of_the_cluster(
+def test_no_command_prints_control_characters_or_lines_injected_by_object_names(
     arguments: Sequence[str], files: str
 ) -> None:
     result = CliRunner().invoke(cli, [*arguments, "-f", files])
@@ -100,13 +100,13 @@ def test_colours_are_the_only_escape_sequences_on_a_terminal() -> None:
     assert not set(rest) & set(HARMFUL)
 
 
-def test_what_is_printable_is_left_as_it_is() -> None:
+def test_printable_text_is_unchanged() -> None:
     for text in ("shop/web", "größer → ✗ 日本", "back\\slash"):
         assert printable(text) == text
     assert printable("a\nb\x1b") == "a\\nb\\x1b"
 
 
-def test_the_table_of_services_is_safe_too() -> None:
+def test_the_table_of_services_escapes_control_characters() -> None:
     web = make_service()
     endpoint_slice = make_slice(web, EVIL, [make_endpoint(make_pod())])
     text = as_text(overview([msgspec.structs.replace(web, type=EVIL)], [endpoint_slice]))

@@ -27,7 +27,7 @@ def labelled(count: int) -> tuple[object, ...]:
     return tuple(msgspec.structs.replace(pod, labels={"app": "web"}) for pod in make_pods(count))
 
 
-def test_many_pods_that_are_fine_are_counted_and_the_others_shown() -> None:
+def test_many_healthy_pods_are_counted_and_the_others_listed() -> None:
     bad = make_pod("web-bad", "10.9.0.1", labels={"app": "web"}, ready=False)
     text = page(Snapshot(services=(make_service(),), nodes=(make_node(),), pods=(*labelled(500), bad)))  # type: ignore[arg-type]
     assert "500 pods  in, ready: pod-00001, pod-00002, pod-00003 and 497 more" in text
@@ -37,13 +37,13 @@ def test_many_pods_that_are_fine_are_counted_and_the_others_shown() -> None:
     assert len(text.splitlines()) < 30
 
 
-def test_few_pods_that_are_fine_are_shown_with_their_place() -> None:
+def test_few_healthy_pods_are_listed_with_their_slices() -> None:
     text = page(Snapshot(services=(make_service(),), nodes=(make_node(),), pods=labelled(2)))  # type: ignore[arg-type]
     assert "pod-00001  in, ready" in text
     assert "10.0.0.2 in web-" in text
 
 
-def test_colours_are_for_terminals() -> None:
+def test_colours_are_used_only_on_terminals() -> None:
     snapshot = Snapshot(
         services=(make_service(),), nodes=(make_node(),), pods=(make_pod(labels={"app": "web"}),)
     )
@@ -51,12 +51,12 @@ def test_colours_are_for_terminals() -> None:
     assert "\x1b[" not in page(snapshot)
 
 
-def test_a_service_with_nothing_near_says_so() -> None:
+def test_a_service_without_related_pods_is_reported_as_such() -> None:
     text = page(Snapshot(services=(make_service(),)))
     assert "No related pods" in text
 
 
-def test_a_pod_that_the_endpoints_have_no_room_for_says_so() -> None:
+def test_a_pod_truncated_from_the_endpoints_is_reported_as_such() -> None:
     """E-40: the Endpoints of a service hold at most 1,000 addresses."""
     snapshot = Snapshot(services=(make_service(),), nodes=(make_node(),), pods=labelled(1003))  # type: ignore[arg-type]
     items = planned(snapshot)
@@ -80,7 +80,7 @@ def test_slices_of_other_managers_that_name_the_service_are_reported() -> None:
     ]
 
 
-def test_durations_are_written_in_the_units_that_matter() -> None:
+def test_durations_are_printed_in_the_relevant_units() -> None:
     seconds = (5, 119, 120, 200, 3600, 4 * 3600 + 60, 30 * 3600, 12 * 86_400)
     assert [human_duration(one) for one in seconds] == [
         "5s",

@@ -26,7 +26,7 @@ def test_explain_and_check_give_the_right_answer(setup: Setup, view: str) -> Non
     assert found == setup.answers(view)
 
 
-def test_there_are_at_least_forty_broken_set_ups() -> None:
+def test_there_are_at_least_forty_broken_setups() -> None:
     assert len([setup for setup in SETUPS if setup.admin != Answers("ready")]) >= 40
 
 
@@ -61,7 +61,7 @@ def test_without_slices_a_diff_proposes_nothing() -> None:
     assert list(changes_of_all(seen()["get all"])) == []
 
 
-def test_the_command_of_make_verdicts_prints_the_table() -> None:
+def test_make_verdicts_prints_the_table() -> None:
     found = re.search(r"^verdicts:.*\n\t@(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found is not None
     command = found[1].replace("$(BIN)/python", sys.executable)

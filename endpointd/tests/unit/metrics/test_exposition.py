@@ -15,7 +15,7 @@ from aiokube.runtime.exposition import (
 from tests.differential.metrics_text import parse_metrics
 
 
-def test_a_value_counts_under_every_bound_that_is_not_smaller() -> None:
+def test_a_value_counts_in_every_bucket_whose_bound_is_not_smaller() -> None:
     histogram = Histogram((1, 2, 4))
     for value in (0.5, 1, 1.5, 4, 9):
         histogram.observe(value)
@@ -37,12 +37,12 @@ def test_a_value_can_be_counted_several_times_at_once() -> None:
 
 
 @pytest.mark.parametrize("bounds", [(), (2, 1), (1, 1)])
-def test_bounds_that_do_not_rise_are_refused(bounds: tuple[float, ...]) -> None:
+def test_bounds_that_do_not_increase_are_rejected(bounds: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="a histogram needs ascending bounds"):
         Histogram(bounds)
 
 
-def test_bounds_of_queues_are_upstreams_to_the_last_digit() -> None:
+def test_queue_bounds_equal_upstreams_to_the_last_digit() -> None:
     texts = [number_text(bound) for bound in exponential_bounds(10e-9, 10, 10)]
     assert texts == [
         "1e-08",
@@ -62,7 +62,7 @@ def test_bounds_of_queues_are_upstreams_to_the_last_digit() -> None:
     ("value", "text"),
     [(0, "0"), (3.0, "3"), (0.25, "0.25"), (math.inf, "+Inf"), (-math.inf, "-Inf"), (math.nan, "NaN")],
 )
-def test_numbers_are_as_short_as_they_can_be(value: float, text: str) -> None:
+def test_numbers_are_printed_in_their_shortest_form(value: float, text: str) -> None:
     assert number_text(value) == text
 
 
@@ -80,13 +80,13 @@ def test_the_text_is_sorted_typed_and_escaped() -> None:
     )
 
 
-def test_a_family_without_samples_still_says_that_it_exists() -> None:
+def test_a_family_without_samples_has_its_help_and_type() -> None:
     assert (
         exposition([Family("a", "gauge", "none yet", ())]).decode() == "# HELP a none yet\n# TYPE a gauge\n"
     )
 
 
-def test_the_reader_of_the_tests_reads_back_what_was_written() -> None:
+def test_the_test_parser_reads_back_the_exposition() -> None:
     histogram = Histogram((1, 2))
     histogram.observe(1.5)
     metrics = parse_metrics(
@@ -104,6 +104,6 @@ def test_the_reader_of_the_tests_reads_back_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("line", ["nonsense", "# TYPE a gauge\na x=1", "untyped 1"])
-def test_the_reader_refuses_what_is_no_sample(line: str) -> None:
+def test_the_test_parser_rejects_invalid_samples(line: str) -> None:
     with pytest.raises(ValueError, match=r"this is no sample|has no type"):
         parse_metrics(line)

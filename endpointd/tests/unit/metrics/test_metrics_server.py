@@ -31,7 +31,7 @@ HERE = BindAddress("127.0.0.1", 0)
         ("[::1]:8080", BindAddress("::1", 8080)),
     ],
 )
-def test_loopback_addresses_are_taken(text: str, address: BindAddress) -> None:
+def test_loopback_addresses_are_accepted(text: str, address: BindAddress) -> None:
     assert parse_bind_address(text, allow_remote=False) == address
     assert parse_bind_address(str(address), allow_remote=False) == address
 
@@ -133,7 +133,7 @@ def test_a_port_in_use_ends_the_program_with_2_and_one_line(tmp_path: Path) -> N
     ]
 
 
-def test_neither_a_web_framework_nor_traces_are_imported_for_it() -> None:
+def test_serving_metrics_imports_neither_a_web_framework_nor_opentelemetry() -> None:
     code = (
         "import sys, endpointd.cli.run_program, endpointd.cli.serving;"
         "print([name for name in sys.modules if name.startswith(('aiohttp.web_app', 'opentelemetry'))])"

@@ -71,7 +71,7 @@ async def test_mirrored_changed_and_removed_endpoints_are_counted() -> None:
     assert world.metrics.seconds.count >= 3
 
 
-def test_sums_are_exchanged_not_added() -> None:
+def test_new_counts_of_a_key_replace_its_previous_ones() -> None:
     # Upstream's own test of its sums (behaviour 5.7): desired, actual, endpoints.
     metrics = MirroringMetrics()
     other = ObjectKey("default", "other")

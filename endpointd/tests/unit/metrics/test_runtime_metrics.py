@@ -103,7 +103,7 @@ def test_events_are_counted_by_outcome() -> None:
     assert metrics["aiokube_events_buffered"].values == {(): 1}
 
 
-def test_a_program_chooses_the_prefix_of_names_that_are_not_upstreams() -> None:
+def test_the_prefix_of_metrics_without_an_upstream_name_is_configurable() -> None:
     statistics = EventStatistics(buffered=0, written=0, quiet=0, overflowed=0, refused=0, failed=0)
     queue: WorkQueue[str] = WorkQueue("main", clock=ManualClock())
     names = {

@@ -64,7 +64,7 @@ def broken() -> InternalServerError:
     return InternalServerError(Status(code=500, reason="InternalError", message="no"), "PUT", "/x")
 
 
-async def test_endpoints_and_slices_are_counted_as_they_are_and_as_they_would_be_if_full() -> None:
+async def test_actual_and_minimal_numbers_of_slices_are_counted() -> None:
     world = await started(make_service())
     assert world.gauges == (5, 3, 3)
     assert world.metrics.changes == {"create": 3, "update": 0, "delete": 0}
@@ -78,13 +78,13 @@ async def test_endpoints_and_slices_are_counted_as_they_are_and_as_they_would_be
     assert world.gauges == (0, 0, 0)
 
 
-async def test_a_service_without_pods_wants_its_placeholder() -> None:
+async def test_a_service_without_pods_counts_its_placeholder() -> None:
     world = await started(make_service(), pods=0)
     assert world.gauges == (0, 1, 1)
     assert world.metrics.changes["create"] == 1
 
 
-async def test_both_address_types_of_a_service_are_counted_where_upstream_counts_one() -> None:
+async def test_both_address_types_of_a_service_are_counted_unlike_upstream() -> None:
     world = CountedWorld()
     world.put(make_node(), make_service(ip_families=("IPv4", "IPv6")))
     world.put(*(make_pod(f"pod-{n}", f"10.0.0.{n}", f"fd00::{n}") for n in (1, 2, 3)))
@@ -108,7 +108,7 @@ async def test_an_address_type_with_nothing_to_do_is_observed_as_zero() -> None:
     assert changed.sum == 3
 
 
-async def test_at_a_start_what_needs_no_write_is_counted_too() -> None:
+async def test_a_start_counts_slices_that_need_no_write() -> None:
     first = await started(make_service())
     second = CountedWorld(first.server)
     await started(make_service(), world=second)
@@ -155,7 +155,7 @@ async def test_syncing_a_deleted_service_is_a_success() -> None:
     assert world.metrics.syncs["success"] == 2
 
 
-async def test_a_pod_that_is_kept_out_by_its_node_makes_the_sync_an_error() -> None:
+async def test_a_pod_omitted_for_its_unknown_node_makes_the_sync_an_error() -> None:
     world = CountedWorld()
     world.put(make_service(), make_pod("lost", node_name="nowhere"))
     world.start()
@@ -178,7 +178,7 @@ async def test_services_are_counted_by_effective_distribution(distribution: str)
     assert "Whatever" not in world.metrics.distributions
 
 
-async def test_the_lag_runs_from_the_storing_of_the_change_to_the_answer() -> None:
+async def test_the_lag_runs_from_storing_the_change_to_the_response() -> None:
     world = await started(make_service(), pods=1, world=CountedWorld(batch_period_seconds=2.0))
     lag = world.metrics.lag.seconds
     assert lag.count == 0
@@ -190,7 +190,7 @@ async def test_the_lag_runs_from_the_storing_of_the_change_to_the_answer() -> No
     assert (lag.count, lag.sum) == (1, 2.0)
 
 
-async def test_the_lag_of_a_write_that_failed_is_that_of_the_one_that_did_not() -> None:
+async def test_the_lag_includes_failed_attempts() -> None:
     world = await started(make_service(), pods=1)
     world.server.fail_next(broken(), verb="update")
     world.put(make_pod("pod-00001", "10.9.9.9"))
@@ -202,7 +202,7 @@ async def test_the_lag_of_a_write_that_failed_is_that_of_the_one_that_did_not() 
     assert (world.metrics.lag.seconds.count, world.metrics.lag.seconds.sum) == (1, 30.0)
 
 
-async def test_a_sync_that_is_cut_short_keeps_its_lag() -> None:
+async def test_an_aborted_sync_keeps_its_lag() -> None:
     world = await started(make_service(), pods=1)
     world.server.fail_next(RuntimeError("a bug"), verb="update")
     world.put(make_pod("pod-00001", "10.9.9.9"))
@@ -216,7 +216,7 @@ async def test_a_sync_that_is_cut_short_keeps_its_lag() -> None:
     assert (world.metrics.lag.seconds.count, world.metrics.lag.seconds.sum) == (1, 2.0)
 
 
-async def test_a_change_that_was_undone_is_no_lag_and_a_sync_of_nothing() -> None:
+async def test_a_reverted_change_causes_no_lag_and_an_empty_sync() -> None:
     world = await started(make_service(), pods=1)
     changed = world.metrics.slices_changed["Disabled", ""]
     assert (changed.count, changed.sum) == (1, 1)
@@ -230,7 +230,7 @@ async def test_a_change_that_was_undone_is_no_lag_and_a_sync_of_nothing() -> Non
     assert world.metrics.lag.oldest_seconds() == 0.0
 
 
-async def test_a_change_that_changes_nothing_published_is_no_lag() -> None:
+async def test_a_change_without_effect_on_published_data_causes_no_lag() -> None:
     world = await started(make_service(), pods=1)
     world.put(*(msgspec.structs.replace(pod, ready_since="2026-03-03T00:00:00Z") for pod in make_pods(1)))
     world.advance(1.0)
@@ -238,7 +238,7 @@ async def test_a_change_that_changes_nothing_published_is_no_lag() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_sums_kept_as_things_change_are_those_of_a_fresh_count(seed: int) -> None:
+async def test_incremental_sums_equal_a_recount(seed: int) -> None:
     rng = random.Random(seed)
     world = CountedWorld()
     world.put(make_node(), make_service())
@@ -297,7 +297,7 @@ def test_every_known_label_starts_at_zero() -> None:
     ) in samples
 
 
-def test_figures_are_exchanged_not_added() -> None:
+def test_new_counts_of_a_service_replace_its_previous_ones() -> None:
     # The numbers of upstream's own test of its sums (behaviour 5.6), except those that are not sums.
     metrics = SliceMetrics(ManualClock())
     steps = [

@@ -20,7 +20,7 @@ def lag(clock: ManualClock) -> SyncLag:
     return SyncLag(clock)
 
 
-def test_it_runs_from_the_first_change_to_the_answer(lag: SyncLag, clock: ManualClock) -> None:
+def test_the_lag_runs_from_the_first_change_to_the_response(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     clock.now = 2.0
     lag.changed(WEB)
@@ -43,7 +43,9 @@ def test_a_change_during_the_write_is_the_first_of_the_next(lag: SyncLag, clock:
     assert (lag.seconds.count, lag.seconds.sum) == (2, 2.0 + 4.0)
 
 
-def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clock: ManualClock) -> None:
+def test_after_a_failed_write_the_lag_continues_from_the_first_change(
+    lag: SyncLag, clock: ManualClock
+) -> None:
     lag.changed(WEB)
     for now in (1.0, 3.0, 7.0):
         lag.take(WEB)
@@ -58,7 +60,7 @@ def test_after_a_failed_write_it_goes_on_from_the_first_change(lag: SyncLag, clo
     assert lag.oldest_seconds() == 0.0
 
 
-def test_what_needs_no_write_is_no_lag(lag: SyncLag, clock: ManualClock) -> None:
+def test_a_change_without_a_write_causes_no_lag(lag: SyncLag, clock: ManualClock) -> None:
     lag.changed(WEB)
     lag.take(WEB)
     lag.skipped(WEB)

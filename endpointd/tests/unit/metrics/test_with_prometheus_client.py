@@ -30,7 +30,7 @@ def everything() -> str:
     return metrics.render().decode()
 
 
-def test_it_reads_every_sample_as_we_do() -> None:
+def test_prometheus_client_parses_every_sample_like_our_parser() -> None:
     text = everything()
     theirs = {
         (sample.name.removesuffix("_total"), tuple(sorted(sample.labels.items()))): sample.value
@@ -47,7 +47,7 @@ def test_it_reads_every_sample_as_we_do() -> None:
     assert len(theirs) > 40
 
 
-def test_it_reads_types_and_buckets() -> None:
+def test_prometheus_client_parses_types_and_buckets() -> None:
     families = {family.name: family for family in text_string_to_metric_families(everything())}
     assert families["workqueue_adds"].type == "counter"
     assert families["workqueue_depth"].type == "gauge"
@@ -60,7 +60,7 @@ def test_it_reads_types_and_buckets() -> None:
     ]
 
 
-def test_it_reads_back_odd_texts() -> None:
+def test_prometheus_client_reads_back_escaped_texts() -> None:
     odd = 'a"b\\c\nd, {e}'
     text = exposition([Family("odd", "gauge", odd, (Sample(1.5, (("label", odd),)),))]).decode()
     (family,) = text_string_to_metric_families(text)

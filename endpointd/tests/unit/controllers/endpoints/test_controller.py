@@ -87,7 +87,7 @@ async def test_a_pod_that_changes_is_published_with_one_update() -> None:
     assert world.ips() == (["10.0.0.3"], ["10.0.0.1"])
 
 
-async def test_a_pod_that_leaves_the_selector_leaves_the_endpoints() -> None:
+async def test_a_pod_that_no_longer_matches_the_selector_leaves_the_endpoints() -> None:
     """E-13."""
     world = await running(pod(1), pod(2))
     world.put(pod(1, labels={"foo": "else"}))
@@ -250,7 +250,7 @@ async def test_a_harmless_edit_is_kept() -> None:
     assert await world.work() == []
 
 
-async def test_repeated_external_edits_are_repaired_once_an_interval() -> None:
+async def test_repeated_external_edits_are_repaired_once_per_interval() -> None:
     world = await running(pod(1))
     writes = []
     for _ in range(40):  # four seconds of conflicting edits
@@ -304,7 +304,7 @@ async def test_an_alias_that_becomes_a_cluster_ip_gets_endpoints_without_the_hea
     assert HEADLESS_LABEL not in (item.metadata.labels or {})
 
 
-async def test_a_service_whose_selector_comes_back_has_missed_nothing() -> None:
+async def test_pod_changes_are_published_when_the_selector_of_a_service_is_restored() -> None:
     world = await running(pod(1), pod(2))
     world.put(make_service(selector=None))
     world.put(pod(1, ready=False))
@@ -317,7 +317,7 @@ async def test_a_service_whose_selector_comes_back_has_missed_nothing() -> None:
 # ---------------------------------------------------------------------------- deleted services and orphans
 
 
-async def test_a_service_that_comes_back_has_missed_nothing() -> None:
+async def test_pod_changes_are_published_when_a_service_is_recreated() -> None:
     world = await running(pod(1), pod(2))
     world.remove(make_service())
     world.put(pod(1, ready=False))
@@ -327,7 +327,7 @@ async def test_a_service_that_comes_back_has_missed_nothing() -> None:
     assert world.ips() == ([], ["10.0.0.1"])
 
 
-async def test_an_own_deletion_is_known_before_the_watch_reports_it() -> None:
+async def test_own_deletions_are_known_before_the_watch_reports_them() -> None:
     world = await running(pod(1))
     world.remove(make_service())
     world.clock.now += 1.0
@@ -380,7 +380,7 @@ async def test_endpoints_that_come_before_their_service_are_not_orphans() -> Non
     assert world.stored() is not None
 
 
-async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_store_lacks() -> None:
+async def test_nothing_is_deleted_while_the_server_has_a_service_missing_from_the_store() -> None:
     """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
@@ -391,7 +391,7 @@ async def test_nothing_is_deleted_while_the_server_knows_a_service_that_our_stor
     assert world.stored() is not None
 
 
-async def test_nothing_is_deleted_while_the_server_cannot_say_whether_there_is_a_service() -> None:
+async def test_nothing_is_deleted_while_the_server_cannot_confirm_the_missing_service() -> None:
     """E-10."""
     world = World()
     world.server.create_foreign(ENDPOINTS, endpoints())
@@ -451,7 +451,7 @@ async def test_a_404_that_does_not_name_it_does_not_confirm_the_deletion_of_an_o
     assert world.stored() is None
 
 
-async def test_already_exists_overrides_what_the_store_believes_deleted() -> None:
+async def test_already_exists_overrides_a_deletion_recorded_in_the_store() -> None:
     """E-22: regardless of the earlier deletion report, the read after AlreadyExists proves that the object exists."""
     world = await running(pod(1), pod(2))
     item = world.stored()
@@ -739,7 +739,7 @@ async def test_a_failing_service_is_retried_at_least_every_minute() -> None:
     assert world.queue.failures(KEY) == 0
 
 
-async def test_a_failed_write_keeps_the_time_of_the_trigger_for_the_next_0_6() -> None:
+async def test_a_failed_write_keeps_the_trigger_time_for_the_next() -> None:
     world = await running(pod(1))
     world.server.fail_next(api_error(Status(code=500, message="no")), verb="update")
     world.put(pod(1, ready=False, ready_since="2026-02-02T00:00:00Z"))
@@ -749,7 +749,7 @@ async def test_a_failed_write_keeps_the_time_of_the_trigger_for_the_next_0_6() -
     assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T00:00:00Z"
 
 
-async def test_a_later_write_omits_an_unpublished_ready_time_0_6() -> None:
+async def test_a_later_write_omits_an_unpublished_ready_time() -> None:
     world = await running(pod(1), pod(2))
     service = make_service(publish_not_ready_addresses=True)
     world.put(service)
@@ -763,7 +763,7 @@ async def test_a_later_write_omits_an_unpublished_ready_time_0_6() -> None:
     assert (item.metadata.annotations or {})[LAST_CHANGE_TRIGGER_TIME_ANNOTATION] == "2026-02-02T05:00:00Z"
 
 
-async def test_a_late_address_does_not_carry_the_pods_ready_time_0_6() -> None:
+async def test_a_late_address_does_not_carry_the_ready_time_of_the_pod() -> None:
     world = await running(pod(1))
     for pod_ips in ((), ("10.0.0.2",)):
         late = change(pod(2, ready=False, ready_since="2026-02-02T00:10:00Z"), pod_ips=pod_ips)
@@ -870,7 +870,7 @@ async def test_an_audit_finds_a_store_change_without_an_event() -> None:
     assert world.ips() == (["10.0.0.1"], [])
 
 
-async def test_a_state_rebuilt_by_an_audit_keeps_unpublished_times_0_6() -> None:
+async def test_a_state_rebuilt_by_an_audit_keeps_unpublished_times() -> None:
     world = await running(pod(1))
     state = world.controller._states[KEY]
     state.trigger_times.pod_changed(None, "2026-02-02T00:00:00Z")

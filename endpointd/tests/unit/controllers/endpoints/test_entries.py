@@ -67,7 +67,7 @@ def test_phase_readiness_and_termination_decide_the_list_of_a_pod(
         (("IPv4",), ("::ffff:1.2.3.4",), "1.2.3.4"),
     ],
 )
-def test_the_first_address_of_the_services_first_family_counts_canonically(
+def test_the_first_address_of_the_primary_family_is_published_canonically(
     families: tuple[str, ...], pod_ips: tuple[str, ...], expected: str | None
 ) -> None:
     """E-15."""
@@ -86,7 +86,7 @@ def test_the_first_address_of_the_services_first_family_counts_canonically(
         ("", ("2000::4",), "2000::4"),
     ],
 )
-def test_without_families_the_cluster_ip_decides_and_else_the_pod(
+def test_without_ip_families_the_cluster_ip_or_else_the_pod_determines_the_family(
     cluster_ip: str, pod_ips: tuple[str, ...], expected: str | None
 ) -> None:
     """E-15: Releases 1.36.0 and 1.36.1 crashed on an empty list."""
@@ -103,14 +103,14 @@ def test_an_address_only_in_pod_ip_is_not_used() -> None:
     assert entry_of(make_service(), make_pod(pod_ip="1.2.3.4", pod_ips=())) is None
 
 
-def test_a_pod_on_no_node_is_published_without_a_node_name_because_an_empty_one_is_refused() -> None:
+def test_an_unscheduled_pod_is_published_without_a_node_name() -> None:
     """E-16."""
     entry = entry_of(make_service(), make_pod(node_name=""))
     assert entry is not None
     assert entry.address.node_name is None
 
 
-def test_a_hostname_is_set_where_the_pods_subdomain_is_the_service() -> None:
+def test_a_hostname_is_set_if_the_pods_subdomain_is_the_service() -> None:
     def hostname(**changes: object) -> str | None:
         entry = entry_of(make_service(), make_pod(**changes))
         assert entry is not None
@@ -146,7 +146,7 @@ def test_a_port_that_the_pod_lacks_is_omitted_and_the_others_stay() -> None:
     assert entry.ports == (EndpointPort(name="web", port=8081, protocol="TCP"),)
 
 
-def test_name_and_protocol_of_a_named_port_have_to_fit_and_the_first_match_counts() -> None:
+def test_a_named_port_must_match_name_and_protocol_and_the_first_match_counts() -> None:
     named_ports = (
         NamedPort("http", "UDP", 1),
         NamedPort("http", "TCP", 2),
@@ -161,12 +161,12 @@ def test_name_and_protocol_of_a_named_port_have_to_fit_and_the_first_match_count
     }
 
 
-def test_a_pod_that_names_none_of_the_ports_contributes_nothing() -> None:
+def test_a_pod_with_none_of_the_named_ports_contributes_nothing() -> None:
     """E-15."""
     assert entry_of(NAMED, make_pod()) is None
 
 
-def test_ports_are_in_canonical_order_udp_before_tcp_here() -> None:
+def test_ports_are_in_canonical_order() -> None:
     """E-31."""
     service = make_service(ports=(ServicePort("", "TCP", 80, 8080), ServicePort("", "UDP", 80, 8080)))
     entry = entry_of(service, make_pod())

@@ -85,7 +85,7 @@ FOREIGN = (EndpointSubset((EndpointAddress("6.7.8.9"),), None, (EndpointPort(por
 # ----------------------------------------------------------------------------------- no write is due
 
 
-def test_a_service_without_selector_keeps_the_endpoints_that_people_made() -> None:
+def test_manual_endpoints_of_a_service_without_selector_are_kept() -> None:
     """E-12."""
     assert plan(make_service(selector=None), [], stored(FOREIGN, labels={})) is NOTHING
     assert plan(make_service(selector=None), [], None) is NOTHING
@@ -93,7 +93,7 @@ def test_a_service_without_selector_keeps_the_endpoints_that_people_made() -> No
 
 @pytest.mark.parametrize("selector", [None, {"foo": "bar"}])
 @pytest.mark.parametrize("ports", [(), (ServicePort("", "TCP", 80, 8080),)])
-def test_an_external_name_has_no_endpoints_and_loses_none(
+def test_an_external_name_service_gets_and_loses_no_endpoints(
     selector: dict[str, str] | None, ports: tuple[ServicePort, ...]
 ) -> None:
     """E-11."""
@@ -103,7 +103,9 @@ def test_an_external_name_has_no_endpoints_and_loses_none(
 
 
 @pytest.mark.parametrize("subsets", [None, ()])
-def test_no_pods_and_no_subsets_are_right_as_they_are(subsets: tuple[EndpointSubset, ...] | None) -> None:
+def test_endpoints_without_subsets_are_correct_without_pods(
+    subsets: tuple[EndpointSubset, ...] | None,
+) -> None:
     """E-19."""
     assert plan(make_service(), [], stored(subsets)) is NOTHING
 
@@ -114,7 +116,7 @@ def test_a_correct_object_is_not_written_again() -> None:
     assert plan(make_service(), pods, stored(desired_subsets(make_service(), pods))) is NOTHING
 
 
-def test_older_resource_versions_in_references_are_no_reason_to_write() -> None:
+def test_older_resource_versions_in_references_cause_no_write() -> None:
     """E-19a."""
     pods = make_pods(1, 1)
     (subset,) = desired_subsets(make_service(), pods)
@@ -132,7 +134,7 @@ def test_older_resource_versions_in_references_are_no_reason_to_write() -> None:
     assert plan(make_service(), pods, stored((old,))) is NOTHING
 
 
-def test_another_order_or_division_of_the_same_is_no_reason_to_write() -> None:
+def test_another_order_or_division_of_the_same_addresses_causes_no_write() -> None:
     """E-19a."""
     service = make_service(ports=(ServicePort("a", "TCP", 1, 11), ServicePort("b", "TCP", 2, 22)))
     pods = make_pods(3)
@@ -145,7 +147,7 @@ def test_another_order_or_division_of_the_same_is_no_reason_to_write() -> None:
     assert plan(service, pods, stored(divided)) is NOTHING
 
 
-def test_what_we_wrote_last_is_compared_as_it_stands() -> None:
+def test_our_last_write_is_compared_without_repacking() -> None:
     pods = make_pods(3)
     state = ServiceState(make_service(), pods)
     subsets = state.desired.wanted().subsets
@@ -155,19 +157,19 @@ def test_what_we_wrote_last_is_compared_as_it_stands() -> None:
     assert isinstance(state.plan(stored(subsets), None), Update)
 
 
-def test_the_headless_label_and_ours_are_as_they_should_be() -> None:
+def test_correct_headless_and_managed_labels_cause_no_write() -> None:
     """E-19b."""
     service = make_service(cluster_ip="None")
     assert plan(service, [], stored(None, labels={**MANAGED, HEADLESS_LABEL: ""})) is NOTHING
 
 
-def test_a_service_that_carries_our_labels_itself_is_not_written_at_every_sync() -> None:
+def test_a_service_with_our_labels_does_not_cause_a_write_on_every_sync() -> None:
     """E-19b: upstream never considers the labels of such a service equal and writes each time without effect."""
     service = make_service(labels={HEADLESS_LABEL: "x", MANAGED_BY_LABEL: "me", "a": "b"})
     assert plan(service, [], stored(None, labels={**MANAGED, "a": "b"})) is NOTHING
 
 
-def test_the_time_of_the_trigger_alone_is_no_reason_to_write() -> None:
+def test_a_trigger_time_alone_causes_no_write() -> None:
     """E-19."""
     annotations = {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "2019-01-01T00:00:00Z", "theirs": "stays"}
     assert plan(make_service(), [], stored(None, annotations=annotations), "2020-02-02T00:00:00Z") is NOTHING
@@ -186,7 +188,7 @@ def test_a_service_without_pods_gets_endpoints_without_subsets() -> None:
     )
 
 
-def test_a_create_names_no_namespace_in_its_body_and_carries_labels_and_time() -> None:
+def test_a_create_has_labels_and_trigger_time_but_no_namespace_in_its_body() -> None:
     """E-21."""
     service = make_service(labels={"foo": "bar"}, cluster_ip="None")
     body = body_of(plan(service, make_pods(3), None, "2020-02-02T00:00:00Z"))
@@ -218,7 +220,7 @@ def test_an_update_replaces_subsets_and_labels_and_keeps_other_annotations() -> 
     assert made.body.subsets == desired_subsets(service, make_pods(1))
 
 
-def test_an_older_trigger_time_is_replaced_and_without_one_removed() -> None:
+def test_an_older_trigger_time_is_replaced_or_removed() -> None:
     """E-20."""
     old = {LAST_CHANGE_TRIGGER_TIME_ANNOTATION: "2019-01-01T00:00:00Z"}
     later = body_of(plan(make_service(), make_pods(1), stored(None, annotations=old), "2020-02-02T00:00:00Z"))
@@ -231,15 +233,13 @@ def test_an_older_trigger_time_is_replaced_and_without_one_removed() -> None:
     "labels",
     [{}, {MANAGED_BY_LABEL: "someone"}, {**MANAGED, "more": "x"}, {**MANAGED, HEADLESS_LABEL: ""}],
 )
-def test_wrong_labels_are_a_reason_to_write(labels: dict[str, str]) -> None:
+def test_wrong_labels_cause_a_write(labels: dict[str, str]) -> None:
     """E-19b: Upstream never compares the headless label; a wrong one is repaired here."""
     assert body_of(plan(make_service(), [], stored(None, labels=labels))).metadata.labels == MANAGED
 
 
 @pytest.mark.parametrize(("cluster_ip", "headless"), [("None", True), ("", True), ("10.96.0.1", False)])
-def test_the_headless_label_stands_exactly_where_the_service_is_headless(
-    cluster_ip: str, headless: bool
-) -> None:
+def test_only_headless_services_get_the_headless_label(cluster_ip: str, headless: bool) -> None:
     """E-20."""
     service = make_service(cluster_ip=cluster_ip, labels={HEADLESS_LABEL: "yes"})
     labels = body_of(plan(service, [], None)).metadata.labels
@@ -247,21 +247,21 @@ def test_the_headless_label_stands_exactly_where_the_service_is_headless(
 
 
 @pytest.mark.parametrize("protocol", ["TCP", "UDP", "SCTP"])
-def test_a_foreign_address_is_replaced_under_the_services_protocol(protocol: str) -> None:
+def test_foreign_addresses_are_replaced_for_every_protocol(protocol: str) -> None:
     service = make_service(ports=(ServicePort("", protocol, 80, 8080),))
     (subset,) = body_of(plan(service, make_pods(1), stored(FOREIGN))).subsets or ()
     assert subset.ports == (EndpointPort(port=8080, protocol=protocol),)
     assert [address.ip for address in subset.addresses or ()] == ["10.1.0.0"]
 
 
-def test_ready_and_not_ready_pods_share_a_subset() -> None:
+def test_ready_and_unready_pods_share_a_subset() -> None:
     """E-32."""
     (subset,) = body_of(plan(make_service(), make_pods(1, 1), None)).subsets or ()
     assert [address.ip for address in subset.addresses or ()] == ["10.1.0.0"]
     assert [address.ip for address in subset.not_ready_addresses or ()] == ["10.1.0.1"]
 
 
-def test_pods_that_finished_leave_and_their_subset_with_them() -> None:
+def test_finished_pods_are_removed_along_with_their_subset() -> None:
     pods = make_pods(1, phase="Failed")
     assert body_of(plan(make_service(), pods, stored(FOREIGN))).subsets is None
 
@@ -303,7 +303,7 @@ def test_truncation_is_marked_and_the_mark_is_removed_with_it(
     assert (body.metadata.annotations or {}).get(OVER_CAPACITY_ANNOTATION) == marked
 
 
-def test_over_capacity_a_change_beyond_the_cut_is_not_written() -> None:
+def test_over_capacity_changes_of_truncated_addresses_are_not_written() -> None:
     """E-42: Upstream writes at every sync beyond the capacity."""
     pods = make_pods(1200)
     service = make_service()

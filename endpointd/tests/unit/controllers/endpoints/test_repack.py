@@ -124,19 +124,19 @@ CASES: dict[str, tuple[tuple[EndpointSubset, ...], tuple[EndpointSubset, ...]]] 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_subsets_repack_to_the_fewest(name: str) -> None:
+def test_subsets_are_repacked_to_the_fewest_possible(name: str) -> None:
     given, expected = CASES[name]
     # Several subsets are ordered by a hash, which the tests of the canonical order pin.
     assert sorted(map(repr, repack(given))) == sorted(map(repr, expected))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_repacking_again_changes_nothing(name: str) -> None:
+def test_repacking_is_idempotent(name: str) -> None:
     once = repack(CASES[name][0])
     assert repack(once) == once
 
 
-def test_no_subsets_are_the_same_as_none() -> None:
+def test_an_empty_list_of_subsets_equals_none() -> None:
     assert repack(None) == ()
 
 
@@ -162,7 +162,7 @@ def test_several_subsets_are_ordered_by_their_hash() -> None:
     assert len(set(hashes)) == 3
 
 
-def test_a_port_is_the_same_however_its_emptiness_is_spelled() -> None:
+def test_empty_and_default_port_fields_are_equal() -> None:
     given = (
         Subset((A,), None, (EndpointPort(name="", port=111, protocol=""),)),
         Subset((B,), None, (P111,)),
@@ -170,7 +170,7 @@ def test_a_port_is_the_same_however_its_emptiness_is_spelled() -> None:
     assert repack(given) == (Subset((A, B), None, (P111,)),)
 
 
-def test_a_port_without_a_number_is_no_port() -> None:
+def test_a_port_without_a_number_is_ignored() -> None:
     """E-30."""
     assert repack((Subset((A,), None, (EndpointPort(name="x", port=0),)),)) == (Subset((A,), None, None),)
 

@@ -29,7 +29,7 @@ def ips(subset: EndpointSubset) -> tuple[list[str], list[str]]:
     )
 
 
-def test_a_pod_that_flips_moves_between_the_lists_in_order() -> None:
+def test_a_readiness_flip_moves_a_pod_between_the_sorted_lists() -> None:
     one, two, three = (pod_named(f"p{number}", f"10.0.0.{number}") for number in (1, 2, 3))
     state = ServiceState(make_service(), [three, one])
     assert state.pod_changed(None, two)
@@ -43,14 +43,14 @@ def test_a_pod_that_flips_moves_between_the_lists_in_order() -> None:
     assert ips(subset) == (["10.0.0.3"], ["10.0.0.1"])
 
 
-def test_the_last_pod_takes_its_subset_with_it() -> None:
+def test_removing_the_last_pod_removes_its_subset() -> None:
     pod = pod_named("p", "10.0.0.1")
     state = ServiceState(make_service(), [pod])
     state.pod_changed(pod, None)
     assert subsets(state) == ()
 
 
-def test_an_irrelevant_change_is_no_change() -> None:
+def test_an_irrelevant_change_is_ignored() -> None:
     pod = pod_named("p", "10.0.0.1")
     state = ServiceState(make_service(), [pod])
     assert not state.pod_changed(pod, msgspec.structs.replace(pod, labels={"foo": "bar", "more": "x"}))
@@ -58,7 +58,7 @@ def test_an_irrelevant_change_is_no_change() -> None:
     assert not state.pod_changed(pod_named("q", "10.0.0.2", phase="Failed"), None)
 
 
-def test_a_pod_that_fails_without_a_flip_of_readiness_leaves() -> None:
+def test_a_pod_that_fails_without_a_readiness_change_is_removed() -> None:
     """Upstream ignores the phase and keeps it until another event (0.3; k/k#109414)."""
     pod = pod_named("p", "10.0.0.1", ready=False)
     state = ServiceState(make_service(), [pod])
@@ -80,7 +80,7 @@ def test_two_pods_with_one_address_are_two_addresses() -> None:
 NAMED = make_service(ports=(ServicePort("web", "TCP", 80, "web"), ServicePort("admin", "TCP", 81, 9000)))
 
 
-def test_different_numbers_behind_a_name_make_one_subset_each_and_one_for_what_they_share() -> None:
+def test_each_number_of_a_named_port_has_a_subset_and_shared_ports_another() -> None:
     """E-32."""
     old = pod_named("old", "10.0.0.1", named_ports=(NamedPort("web", "TCP", 8080),))
     new = pod_named("new", "10.0.0.2", named_ports=(NamedPort("web", "TCP", 8081),), ready=False)
@@ -114,7 +114,7 @@ def test_a_service_without_ports_that_becomes_headless_publishes_its_pods() -> N
     assert len(subsets(state)) == 1
 
 
-def test_ports_added_to_and_taken_from_a_service_divide_and_join_its_subsets() -> None:
+def test_adding_and_removing_service_ports_splits_and_merges_subsets() -> None:
     """TestSyncEndpointsAddDeletePorts."""
     one = pod_named("pod1", "10.0.0.1", named_ports=(NamedPort("svc1", "TCP", 8081),))
     two = pod_named("pod2", "10.0.0.2", named_ports=(NamedPort("svc2", "TCP", 8082),))
@@ -157,7 +157,7 @@ def test_a_changed_service_equals_a_rebuilt_one(changes: dict[str, object]) -> N
     assert state.snapshot() == ServiceState(after, members).snapshot()
 
 
-def test_other_labels_of_a_service_do_not_read_its_pods() -> None:
+def test_a_label_change_of_a_service_does_not_read_its_pods() -> None:
     def refuse() -> list[Pod]:
         raise AssertionError("looked at")
 
@@ -168,7 +168,7 @@ def test_other_labels_of_a_service_do_not_read_its_pods() -> None:
     assert len(state.desired) == 1
 
 
-def test_the_first_sync_carries_the_creation_time_and_later_ones_the_oldest_change_0_6() -> None:
+def test_the_first_sync_carries_the_creation_time_and_later_ones_the_oldest_change() -> None:
     service = make_service(creation_timestamp="2020-01-01T00:00:00Z")
     early = pod_named("early", "10.0.0.1", ready_since="2019-01-01T00:00:00Z")
     state = ServiceState(service, [early])
@@ -179,7 +179,7 @@ def test_the_first_sync_carries_the_creation_time_and_later_ones_the_oldest_chan
     assert state.trigger_times.take() == "2020-01-04T00:00:00Z"
 
 
-def test_pods_that_a_new_selector_brings_count_as_news_0_6() -> None:
+def test_pods_added_by_a_new_selector_count_as_changes() -> None:
     first = pod_named("first", "10.0.0.1", ready_since="2020-01-03T00:00:00Z")
     second = pod_named(
         "second", "10.0.0.2", ready_since="2020-01-02T00:00:00Z", labels={"foo": "other", "both": "x"}

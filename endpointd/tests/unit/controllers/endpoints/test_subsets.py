@@ -24,7 +24,7 @@ PORT = EndpointPort(port=80, protocol="TCP")
         ([1001], [5], [1000], [0]),
     ],
 )
-def test_every_subset_keeps_its_share_ready_before_not_ready(
+def test_every_subset_keeps_its_share_with_ready_addresses_first(
     ready: list[int], not_ready: list[int], kept_ready: list[int], kept_not_ready: list[int]
 ) -> None:
     """E-40."""
@@ -56,7 +56,7 @@ def test_an_emptied_list_is_absent() -> None:
     assert truncate(subsets) == ((EndpointSubset(addresses(1000), None, (PORT,)),), True)
 
 
-def test_an_emptied_subset_is_dropped_so_that_the_rest_can_be_written() -> None:
+def test_an_emptied_subset_is_dropped_to_keep_the_rest_writable() -> None:
     """E-41."""
     subsets = (
         EndpointSubset(addresses(1000), None, (PORT,)),
@@ -86,7 +86,7 @@ BASE = (EndpointSubset((address("1.1.1.1", "1"),), (address("2.2.2.2", "1"),), (
         ((msgspec.structs.replace(BASE[0], ports=(EndpointPort(port=81),)),), False),
     ],
 )
-def test_subsets_compare_without_the_versions_of_references(
+def test_subset_comparison_ignores_the_versions_of_references(
     changed: tuple[EndpointSubset, ...], same: bool
 ) -> None:
     """E-19a."""

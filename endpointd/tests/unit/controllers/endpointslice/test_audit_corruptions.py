@@ -111,7 +111,7 @@ CORRUPTIONS: list[Callable[[SliceWorld], None]] = [
 
 
 @pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
-async def test_one_round_finds_the_corruption_and_the_slices_become_right(
+async def test_one_audit_round_finds_the_corruption_and_corrects_the_slices(
     corrupt: Callable[[SliceWorld], None],
 ) -> None:
     world = await world_at_rest()
@@ -171,7 +171,7 @@ async def test_a_handler_that_raises_leaves_no_partial_change(
     assert world.membership.listener_failures == 1
 
 
-async def test_a_listener_that_raises_hides_a_change_from_no_other() -> None:
+async def test_a_listener_that_raises_does_not_hide_a_change_from_others() -> None:
     class Raising:
         def service_changed(self, old: Service | None, new: Service | None) -> None:
             raise RuntimeError("a mistake")

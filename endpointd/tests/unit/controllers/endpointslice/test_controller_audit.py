@@ -23,7 +23,7 @@ async def world_at_rest(pods: int = 3) -> SliceWorld:
 
 
 @pytest.mark.parametrize("pods", [0, 1, 3])
-async def test_a_sound_service_passes(pods: int) -> None:
+async def test_a_correct_service_passes_the_audit(pods: int) -> None:
     world = await world_at_rest(pods)
     assert list(world.controller.audited_keys()) == [ZONES, WEB]
     assert world.controller.audit(WEB) is None
@@ -48,7 +48,7 @@ async def test_a_deleted_or_selectorless_key_is_no_finding() -> None:
         assert world.controller.audit(ObjectKey("default", name)) is None
 
 
-async def test_an_endpoint_that_was_lost_is_found_and_written() -> None:
+async def test_a_lost_endpoint_is_found_and_written() -> None:
     world = await world_at_rest()
     world.controller.states.by_key[WEB].set_pod("pod-00002", None)
     world.queue.add(WEB)
@@ -74,7 +74,7 @@ async def test_a_service_without_a_state_and_a_state_without_a_service_are_found
     assert world.controller.audit(WEB) is None
 
 
-async def test_a_clean_state_that_a_rebuild_would_rewrite_is_found() -> None:
+async def test_a_clean_state_that_differs_from_a_rebuilt_one_is_found() -> None:
     world = await world_at_rest()
     stray = world.server.create_foreign(ENDPOINT_SLICES, make_slice(make_service(), "web-stray", owned=False))
     world.watch()

@@ -91,7 +91,7 @@ async def test_a_pods_change_costs_the_same_in_a_service_of_any_size(
     assert not any("ServiceState.build" in name for name in large)
 
 
-async def test_a_hundred_changes_at_once_cost_no_more_than_their_slices() -> None:
+async def test_the_cost_of_a_hundred_simultaneous_changes_is_that_of_their_slices() -> None:
     """A burst over the whole service reads each slice once, not once per pod."""
     world = await world_of(LARGE)
     world.take_writes()
@@ -131,7 +131,7 @@ async def test_a_change_in_one_service_reads_no_other() -> None:
     assert {name: count for name, count in large.items() if count > small[name]} == {}
 
 
-async def test_a_node_that_keeps_its_zone_reads_no_pod() -> None:
+async def test_a_node_change_without_a_new_zone_reads_no_pod() -> None:
     """S-5: nodes send status updates all the time."""
     world = await world_of(SMALL)
     with Calls() as calls:

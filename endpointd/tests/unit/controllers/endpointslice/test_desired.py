@@ -79,7 +79,7 @@ def ports_of(service: Service, pod: Pod) -> list[EndpointPort]:
         (("IPv4", "IPv4"), "10.0.0.1", ("IPv4",)),
     ],
 )
-def test_address_types_follow_families_then_cluster_ip_and_headless_wants_both(
+def test_address_types_follow_families_then_cluster_ip_and_headless_has_both(
     families: tuple[str, ...], cluster_ip: str, expected: tuple[str, ...]
 ) -> None:
     """S-20."""
@@ -102,7 +102,7 @@ def test_address_types_follow_families_then_cluster_ip_and_headless_wants_both(
         (False, True, True, (True, False, True)),
     ],
 )
-def test_conditions_tell_ready_serving_and_terminating_apart_and_are_all_there(
+def test_all_of_ready_serving_and_terminating_are_set(
     ready: bool, terminating: bool, publish: bool, expected: tuple[bool, bool, bool]
 ) -> None:
     """S-32."""
@@ -125,12 +125,12 @@ def test_an_endpoint_names_its_node_and_pod() -> None:
     assert not {"hints", "deprecatedTopology", "hostname"} & set(encoded)
 
 
-def test_a_node_without_a_zone_gives_none() -> None:
+def test_an_endpoint_on_a_node_without_a_zone_has_no_zone() -> None:
     """S-32."""
     assert endpoint_of(make_service(), make_pod(node_name="zoneless")).zone is None
 
 
-def test_a_pod_has_its_addresses_of_each_family_canonical_and_in_order() -> None:
+def test_pod_addresses_of_each_family_are_canonical_and_in_order() -> None:
     """S-31.5."""
     pod = make_pod("a", "10.0.0.1", "fd00:0::1", "10.0.0.2")
     both = make_service(ip_families=("IPv6", "IPv4"))
@@ -150,13 +150,13 @@ def test_a_hostname_is_set_if_the_pods_subdomain_is_the_service() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_a_pod_that_has_finished_wants_neither_endpoints_nor_ports(phase: str) -> None:
+def test_a_finished_pod_has_neither_endpoints_nor_ports(phase: str) -> None:
     outcome = PodTranslator(make_service(), ZONES.get).outcome(make_pod(phase=phase))
     assert (outcome.ports, outcome.endpoints, outcome.missing_node) == (None, (None,), None)
 
 
 @pytest.mark.parametrize("node", ["gone", ""])
-def test_a_pod_on_an_unknown_node_is_kept_out_but_its_ports_are_wanted(node: str) -> None:
+def test_a_pod_on_an_unknown_node_is_omitted_but_its_ports_count(node: str) -> None:
     """S-31.3, S-31.4: the lookup includes an empty name."""
     outcome = PodTranslator(make_service(), ZONES.get).outcome(make_pod(node_name=node))
     assert outcome.endpoints == (None,)
@@ -178,7 +178,7 @@ def test_with_not_ready_addresses_an_unknown_node_only_removes_the_zone() -> Non
 # ------------------------------------------------------------------------------------------------ ports
 
 
-def test_ports_are_in_the_order_of_their_hashes() -> None:
+def test_ports_are_sorted_by_hash() -> None:
     """S-31.2."""
     service = make_service(
         ports=(
@@ -222,7 +222,7 @@ def test_a_service_without_ports_has_slices_without_ports(cluster_ip: str) -> No
     assert endpoint_of(service, make_pod()).addresses == ("10.0.0.1",)
 
 
-def test_pods_whose_names_lead_to_the_same_numbers_share_their_ports() -> None:
+def test_pods_with_equal_resolved_ports_share_their_port_list() -> None:
     service = make_service(ports=(make_service_port(80, "http"),))
     translator = PodTranslator(service, ZONES.get)
     one = translator.outcome(
@@ -233,7 +233,7 @@ def test_pods_whose_names_lead_to_the_same_numbers_share_their_ports() -> None:
     assert one.ports == two.ports != three.ports
 
 
-def test_no_ports_and_an_empty_list_of_ports_are_the_same() -> None:
+def test_an_empty_port_list_equals_no_ports() -> None:
     """S-30; k/k#133474: slices of portless headless services were written again and again."""
     assert make_port_set(()).key == NO_PORTS.key
     assert NO_PORTS.ports == ()
@@ -274,7 +274,7 @@ def replaced(**fields: object) -> Endpoint:
         (replaced(target_ref=None), False),
     ],
 )
-def test_an_endpoint_is_known_by_its_addresses_hostname_and_pod(observed: Endpoint, expected: bool) -> None:
+def test_an_endpoint_is_identified_by_addresses_hostname_and_pod(observed: Endpoint, expected: bool) -> None:
     """S-33."""
     assert same_identity(observed, WANTED) is expected
 
@@ -303,7 +303,7 @@ def test_an_endpoint_needs_no_rewrite_while_node_pod_and_conditions_are_equal(
 
 
 @pytest.mark.parametrize("condition", ["ready", "serving", "terminating"])
-def test_a_condition_that_is_unknown_is_not_one_that_is_false(condition: str) -> None:
+def test_an_unknown_condition_is_not_false(condition: str) -> None:
     """S-33."""
     for mine, theirs in itertools.permutations([True, False, None], 2):
         conditions = EndpointConditions(ready=True, serving=True, terminating=False)
@@ -328,7 +328,7 @@ def test_a_condition_that_is_unknown_is_not_one_that_is_false(condition: str) ->
         ({SERVICE_NAME_LABEL: "bad", MANAGED_BY_LABEL: "actor", "a": "b"}, "10.0.0.1", {"a": "b"}),
     ],
 )
-def test_a_slice_carries_the_labels_of_its_service_and_the_three_reserved_ones_of_our_own(
+def test_a_slice_has_the_labels_of_its_service_and_the_three_reserved_ones(
     labels: dict[str, str], cluster_ip: str, expected: dict[str, str]
 ) -> None:
     """S-60: a service cannot take the reserved ones over."""
@@ -336,7 +336,7 @@ def test_a_slice_carries_the_labels_of_its_service_and_the_three_reserved_ones_o
     assert slice_labels(service) == {**expected, SERVICE_NAME_LABEL: "web", MANAGED_BY_LABEL: OURS}
 
 
-def test_a_new_slice_is_named_after_its_service_and_goes_with_it() -> None:
+def test_a_new_slice_is_named_after_its_service_and_owned_by_it() -> None:
     """S-61."""
     service = make_service(labels={"a": "b"})
     endpoint = make_endpoint(make_pod())
@@ -372,7 +372,9 @@ def test_a_new_slice_is_named_after_its_service_and_goes_with_it() -> None:
         ({"api_version": "v2"}, False),
     ],
 )
-def test_a_slice_belongs_to_the_service_whose_uid_it_names(change: dict[str, object], expected: bool) -> None:
+def test_a_slice_is_owned_by_the_service_whose_uid_it_references(
+    change: dict[str, object], expected: bool
+) -> None:
     """S-30: not to an earlier one of its name."""
     service = make_service()
     owner = msgspec.structs.replace(make_owner(service), **change)
@@ -397,7 +399,7 @@ def test_a_slice_belongs_to_the_service_whose_uid_it_names(change: dict[str, obj
         ({}, None),
     ],
 )
-def test_a_managed_slice_belongs_to_the_service_it_names(
+def test_a_managed_slice_belongs_to_the_service_in_its_label(
     labels: dict[str, str], expected: ObjectKey | None
 ) -> None:
     """S-3, S-112, TestServiceControllerKey."""

@@ -81,7 +81,7 @@ class HintedService:
         return broken_hint_rules(snapshot, [*self.nodes.values()], rewritten=rewritten)
 
 
-def test_a_slice_that_is_filled_up_is_counted_once() -> None:
+def test_hints_in_a_slice_filled_during_planning_are_counted_once() -> None:
     shares = {"a": 10_000, "b": 4_000, "c": 4_000}
     life = HintedService(
         [make_node(f"node-{z}", zone=f"zone-{z}", allocatable_cpu_milli=cpu) for z, cpu in shares.items()]

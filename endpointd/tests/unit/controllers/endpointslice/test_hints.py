@@ -147,7 +147,7 @@ def test_prefer_same_node_hints_at_zone_and_node() -> None:
     assert endpoint.hints == EndpointHints(for_zones=(ForZone("zone-a"),), for_nodes=(ForNode("node-a"),))
 
 
-def test_prefer_same_node_hints_at_the_node_alone_where_there_is_no_zone() -> None:
+def test_prefer_same_node_hints_at_the_node_only_without_a_zone() -> None:
     """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferSameNode"), [make_node("node-x", zone="")])
     cluster.add_pods(1, "node-x")
@@ -163,7 +163,7 @@ def test_without_a_zone_there_are_no_hints() -> None:
     assert cluster.endpoints()[0].hints is None
 
 
-def test_wrong_hints_are_corrected_in_slices_that_are_otherwise_right() -> None:
+def test_wrong_hints_are_corrected_in_otherwise_correct_slices() -> None:
     """S-84."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     pod = make_pod("pod-a", "10.0.0.1", node_name="node-a")
@@ -175,7 +175,7 @@ def test_wrong_hints_are_corrected_in_slices_that_are_otherwise_right() -> None:
     assert cluster.hinted_zones() == {"zone-a": 1}
 
 
-def test_an_endpoint_that_is_not_ready_has_no_hints() -> None:
+def test_an_unready_endpoint_has_no_hints() -> None:
     """S-85."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(2, "node-a")
@@ -186,7 +186,7 @@ def test_an_endpoint_that_is_not_ready_has_no_hints() -> None:
 
 
 @pytest.mark.parametrize("distribution", [None, "", "Nearby"])
-def test_hints_are_stripped_where_no_valid_distribution_asks_for_them(distribution: str | None) -> None:
+def test_hints_are_removed_without_a_valid_traffic_distribution(distribution: str | None) -> None:
     """S-83."""
     cluster = Cluster(make_service(traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(3, "node-a")
@@ -200,7 +200,7 @@ def test_hints_are_stripped_where_no_valid_distribution_asks_for_them(distributi
 
 
 @pytest.mark.parametrize("mode", ["Disabled", "aUto", "enabled", "AUTO"])
-def test_only_auto_switches_topology_aware_hints_on(mode: str) -> None:
+def test_only_auto_enables_topology_aware_hints(mode: str) -> None:
     """S-80."""
     cluster = Cluster(make_service(topology_mode=mode, traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(6, "node-a")
@@ -209,7 +209,7 @@ def test_only_auto_switches_topology_aware_hints_on(mode: str) -> None:
     assert cluster.events == []
 
 
-def test_the_annotation_overrules_the_distribution_even_where_it_is_refused() -> None:
+def test_the_annotation_overrides_the_distribution_even_if_hints_are_refused() -> None:
     """S-81."""
     cluster = Cluster(make_service(topology_mode="Auto", traffic_distribution="PreferClose"), three_zones())
     cluster.add_pods(2, "node-a")
@@ -242,7 +242,7 @@ def test_equal_zones_get_equal_numbers(pods: dict[str, int], hinted: dict[str, i
     ]
 
 
-def test_zones_get_endpoints_by_their_cpu() -> None:
+def test_zones_get_endpoints_in_proportion_to_their_cpu() -> None:
     """S-99."""
     cluster = auto(cpu_milli=(3500, 3500, 3000))
     for zone, count in {"a": 5, "b": 2, "c": 3}.items():
@@ -259,7 +259,7 @@ def test_zones_get_endpoints_by_their_cpu() -> None:
     ]
 
 
-def test_endpoints_that_are_not_ready_neither_count_nor_get_hints() -> None:
+def test_unready_endpoints_neither_count_nor_get_hints() -> None:
     """S-95."""
     cluster = auto()
     for zone in "abc":
@@ -305,7 +305,7 @@ def test_a_refusal_is_reported_and_removes_all_hints(
     assert cluster.events == [("Warning", "TopologyAwareHintsDisabled", f"{message}, addressType: IPv4")]
 
 
-def test_nothing_ready_is_refused_for_too_few_endpoints() -> None:
+def test_hints_without_ready_endpoints_are_refused_for_too_few_endpoints() -> None:
     """S-97."""
     cluster = auto()
     cluster.add_pods(3, "node-a", ready=False)
@@ -332,7 +332,7 @@ def test_too_few_endpoints_remove_hints_from_clean_slices_too() -> None:
     assert cluster.hinted_zones() == {"zone-a": 1, "zone-b": 1, "zone-c": 1}
 
 
-def test_a_slice_whose_hints_still_fit_is_left_alone() -> None:
+def test_a_slice_whose_hints_still_fit_is_not_written() -> None:
     """S-94."""
     cluster = auto(max_endpoints=3)
     for _ in range(3):
@@ -348,7 +348,7 @@ def test_a_slice_whose_hints_still_fit_is_left_alone() -> None:
     assert cluster.hinted_zones() == {"zone-a": 3, "zone-b": 3, "zone-c": 3}
 
 
-def test_a_slice_whose_hints_are_too_many_for_a_zone_is_written() -> None:
+def test_a_slice_with_too_many_hints_for_a_zone_is_rewritten() -> None:
     """S-94."""
     cluster = auto(max_endpoints=3)
     for zone in "abc":

@@ -105,7 +105,7 @@ def test_new_endpoints_fill_slices_up_to_the_limit(limit: int, expected: list[in
     ]
 
 
-def test_the_rest_goes_into_the_slice_that_ends_closest_to_full() -> None:
+def test_the_remainder_goes_into_the_slice_that_becomes_fullest() -> None:
     """S-43, S-47: 62 + 61 stored, 250 wanted."""
     pods = make_pods(250)
     made = plan(pods, [filled("web-a", pods[:61]), filled("web-b", pods[61:123])])
@@ -114,7 +114,7 @@ def test_the_rest_goes_into_the_slice_that_ends_closest_to_full() -> None:
     assert made.delete == ()
 
 
-def test_the_rest_is_never_split_over_several_slices() -> None:
+def test_the_remainder_is_never_split_over_several_slices() -> None:
     """S-43, S-47: 74 + 74 stored, 300 wanted: four slices where three would do."""
     pods = make_pods(300)
     made = plan(pods, [filled("web-a", pods[:74]), filled("web-b", pods[74:148])])
@@ -122,7 +122,7 @@ def test_the_rest_is_never_split_over_several_slices() -> None:
     assert (made.update, made.delete) == ((), ())
 
 
-def test_slices_that_change_anyway_are_filled_first_the_fullest_before_the_others() -> None:
+def test_slices_with_changes_are_filled_first_starting_with_the_fullest() -> None:
     """S-42, S-47: 80 + 20 all changed, 15 new."""
     stored = make_pods(100, ready=False)
     slices = [filled("web-a", stored[:20]), filled("web-b", stored[20:])]
@@ -143,7 +143,7 @@ def test_ten_slices_of_thirty_become_three_when_the_port_changes() -> None:
     assert made.added == made.removed == 300
 
 
-def test_a_named_port_of_five_numbers_makes_five_groups() -> None:
+def test_a_named_port_with_five_numbers_makes_five_groups() -> None:
     """S-30, S-47."""
     service = make_service(ports=(make_service_port(80, "http"),))
     pods = [
@@ -166,7 +166,7 @@ def test_a_named_port_of_five_numbers_makes_five_groups() -> None:
     assert {(endpoint_slice.ports or ())[0].name for endpoint_slice in made.create} == {""}
 
 
-def test_a_target_port_that_changes_rewrites_every_slice_in_place() -> None:
+def test_a_target_port_change_rewrites_every_slice_in_place() -> None:
     """TestReconcileEndpointSlicesUpdating: no create, no delete."""
     pods = make_pods(250)
     slices = [filled("web-a", pods[:100]), filled("web-b", pods[100:200]), filled("web-c", pods[200:])]
@@ -283,7 +283,7 @@ def test_a_label_of_the_service_reaches_every_slice() -> None:
         {SERVICE_NAME_LABEL: "web", MANAGED_BY_LABEL: "endpointslice-controller.k8s.io", HEADLESS_LABEL: ""},
     ],
 )
-def test_a_label_that_does_not_belong_is_taken_off_the_headless_one_too(labels: dict[str, str]) -> None:
+def test_extra_labels_are_removed_including_the_headless_one(labels: dict[str, str]) -> None:
     """S-60 compares the reserved ones not at all, so that a wrong headless label stays; here it does not."""
     (pod,) = make_pods(1)
     made = plan([pod], [edited(filled("web-a", [pod]), labels=labels)])
@@ -292,7 +292,7 @@ def test_a_label_that_does_not_belong_is_taken_off_the_headless_one_too(labels: 
     ]
 
 
-def test_an_empty_slice_of_a_wanted_port_set_stays_and_is_filled() -> None:
+def test_an_empty_slice_of_a_wanted_port_set_is_kept_and_filled() -> None:
     """S-40, S-43: as of a headless service without ports."""
     service = make_service(cluster_ip="None", ports=())
     (pod,) = make_pods(1)
@@ -321,7 +321,7 @@ def test_equal_capacity_prefers_the_first_name_and_full_slices_are_skipped() -> 
     assert (names(made.update), sizes(made.update)) == (["web-b"], [2])
 
 
-def test_a_slice_above_the_limit_is_left_as_it_is() -> None:
+def test_a_slice_above_the_limit_is_unchanged() -> None:
     """S-44: the limit was lowered."""
     pods = make_pods(6)
     assert plan(pods[:5], [filled("web-a", pods[:5])], limit=2).is_empty
@@ -337,7 +337,7 @@ def test_half_empty_slices_are_never_merged() -> None:
     assert plan(pods, [filled(f"web-{pod.metadata.name}", [pod]) for pod in pods]).is_empty
 
 
-def test_two_pods_of_one_address_are_two_endpoints() -> None:
+def test_two_pods_with_the_same_address_are_two_endpoints() -> None:
     """S-32."""
     made = plan([make_pod("a"), make_pod("b")], [])
     assert sizes(made.create) == [2]
@@ -363,7 +363,7 @@ def test_a_service_without_endpoints_has_one_empty_slice() -> None:
 
 
 @pytest.mark.parametrize("emptiness", [None, ()])
-def test_a_placeholder_that_is_there_is_kept(emptiness: tuple[()] | None) -> None:
+def test_an_existing_placeholder_is_kept(emptiness: tuple[()] | None) -> None:
     """S-50: only namespace, labels, type, ports and endpoints matter."""
     placeholder = edited(
         make_slice(SERVICE, "odd-name", annotations={"a": "b"}, generation=7),
@@ -381,7 +381,7 @@ def test_a_placeholder_that_is_there_is_kept(emptiness: tuple[()] | None) -> Non
         {"endpoints": (make_endpoint(make_pod("gone")),), "ports": (HTTP,)},
     ],
 )
-def test_a_last_slice_that_is_no_placeholder_becomes_one_in_place(change: dict[str, object]) -> None:
+def test_the_last_slice_becomes_the_placeholder_in_place(change: dict[str, object]) -> None:
     """S-50, S-52."""
     made = plan([], [edited(make_slice(SERVICE, "web-a", ports=()), **change)])
     assert (made.create, made.delete) == ((), ())
@@ -389,13 +389,13 @@ def test_a_last_slice_that_is_no_placeholder_becomes_one_in_place(change: dict[s
     assert (endpoint_slice.metadata.name, endpoint_slice.endpoints, endpoint_slice.ports) == ("web-a", (), ())
 
 
-def test_of_several_slices_to_go_the_first_becomes_the_placeholder() -> None:
+def test_the_first_of_several_obsolete_slices_becomes_the_placeholder() -> None:
     """S-50, S-70; TestSyncServiceEndpointSliceLabelSelection: an update, then a delete."""
     made = plan([], [make_slice(SERVICE, "web-b"), make_slice(SERVICE, "web-a")])
     assert (made.create, names(made.update), names(made.delete)) == ((), ["web-a"], ["web-b"])
 
 
-def test_of_several_placeholders_one_is_kept_unwritten() -> None:
+def test_one_of_several_placeholders_is_kept_unchanged() -> None:
     """S-50 rewrites the first of them; here it is kept unchanged."""
     placeholders = [make_slice(SERVICE, name, ports=()) for name in ("web-b", "web-a")]
     made = plan([], [*placeholders, edited(make_slice(SERVICE, "web-0"), owner_references=None)])
@@ -407,14 +407,14 @@ def test_of_several_placeholders_one_is_kept_unwritten() -> None:
     )
 
 
-def test_a_placeholder_makes_room_under_its_name() -> None:
+def test_a_placeholder_is_recycled_when_pods_appear() -> None:
     """S-52."""
     made = plan(make_pods(2), [make_slice(SERVICE, "web-a", ports=())])
     assert (made.create, names(made.update), made.delete) == ((), ["web-a"], ())
     assert (made.update[0].ports, sizes(made.update)) == ((HTTP,), [2])
 
 
-def test_a_placeholder_of_an_earlier_service_is_not_taken_for_ours() -> None:
+def test_a_placeholder_of_an_earlier_service_is_replaced() -> None:
     """S-51: upstream keeps it, and lacks a placeholder once it is collected."""
     theirs = make_slice(SERVICE, "web-a", ports=(), owner=make_owner(make_service(uid="earlier")))
     made = plan([], [theirs])
@@ -430,7 +430,7 @@ def test_no_placeholder_is_kept_next_to_another_slice() -> None:
 # --------------------------------------------------------------------------------------------- owners
 
 
-def test_a_slice_of_an_earlier_service_is_deleted_never_edited() -> None:
+def test_a_slice_of_an_earlier_service_is_deleted_and_never_updated() -> None:
     """S-30; TestReconcileEndpointSlicesRecreation: create, then delete."""
     pods = make_pods(2)
     theirs = edited(filled("web-a", pods), owner_references=(make_owner(make_service(uid="earlier")),))
@@ -439,7 +439,7 @@ def test_a_slice_of_an_earlier_service_is_deleted_never_edited() -> None:
     assert plan(pods, [filled("web-a", pods)]).is_empty
 
 
-def test_names_of_slices_that_are_not_ours_are_not_used_again() -> None:
+def test_slices_without_our_owner_reference_are_not_recycled() -> None:
     """S-70."""
     pods = make_pods(2)
     theirs = edited(make_slice(SERVICE, "web-a"), owner_references=None)
@@ -486,7 +486,7 @@ def test_an_update_keeps_other_clients_metadata_and_the_version() -> None:
     assert endpoint_slice.metadata == stored.metadata
 
 
-def test_a_recycled_slice_is_new_but_for_its_name_and_never_overwrites_what_was_not_seen() -> None:
+def test_a_recycled_slice_keeps_only_its_name_and_the_observed_version() -> None:
     """S-63, S-70; unlike S-74 it carries the version it was planned from."""
     pods = make_pods(1)
     stored = edited(
@@ -502,7 +502,7 @@ def test_a_recycled_slice_is_new_but_for_its_name_and_never_overwrites_what_was_
     assert metadata.owner_references == (make_owner(SERVICE),)
 
 
-def test_a_service_that_is_being_deleted_creates_nothing() -> None:
+def test_no_slices_are_created_for_a_terminating_service() -> None:
     """S-73, TestReconcilerFinalizeSvcDeletionTimestamp."""
     going = make_service(terminating=True)
     pods = make_pods(3)
@@ -515,7 +515,7 @@ def test_a_service_that_is_being_deleted_creates_nothing() -> None:
     assert names(deleting.delete) == ["web-b"]
 
 
-def test_a_pod_on_an_unknown_node_is_taken_out_and_its_last_slice_becomes_the_placeholder() -> None:
+def test_a_pod_on_an_unknown_node_is_removed_and_its_slice_becomes_the_placeholder() -> None:
     """TestReconcilerPodMissingNode."""
     lost = [make_pod(f"pod-{number}", f"10.0.0.{number}", node_name="gone") for number in (1, 2)]
     known = make_pod("pod-3", "10.0.0.3")
@@ -529,7 +529,7 @@ def test_a_pod_on_an_unknown_node_is_taken_out_and_its_last_slice_becomes_the_pl
     assert plan(lost, [make_slice(publishing, "web-a", kept)], service=publishing).is_empty
 
 
-def test_slices_of_types_that_are_not_wanted_are_deleted_and_never_recycled() -> None:
+def test_slices_of_unwanted_address_types_are_deleted_and_never_recycled() -> None:
     """S-22, TestReconcileEndpointSlicesReplaceDeprecated."""
     pods = make_pods(130)
     old = [
@@ -543,7 +543,7 @@ def test_slices_of_types_that_are_not_wanted_are_deleted_and_never_recycled() ->
     assert [endpoint_slice.metadata.name for endpoint_slice in made.strays] == ["web-a", "web-b", "web-c"]
 
 
-def test_plans_are_the_same_whatever_the_order_of_pods_and_slices() -> None:
+def test_plans_are_independent_of_the_order_of_pods_and_slices() -> None:
     """Upstream is random here (S-45); a deterministic plan can be tested."""
     pods = make_pods(30)
     slices = [filled(f"web-{number}", pods[number * 5 : number * 5 + 3]) for number in range(4)]

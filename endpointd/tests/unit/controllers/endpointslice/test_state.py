@@ -52,7 +52,7 @@ def test_a_correct_service_needs_no_plan() -> None:
     assert not state_of(pods, [holding("web-a", pods[:2]), holding("web-b", pods[2:])]).needs_plan
 
 
-def test_a_new_pod_is_unplaced_and_a_deleted_one_dirties_its_slice() -> None:
+def test_a_new_pod_is_unplaced_and_a_deleted_one_marks_its_slice_dirty() -> None:
     pods = make_pods(3)
     state = state_of(pods[:2], [holding("web-a", pods[:2])])
     state.set_pod("pod-00003", pods[2])
@@ -62,7 +62,7 @@ def test_a_new_pod_is_unplaced_and_a_deleted_one_dirties_its_slice() -> None:
     assert written(state.plan(100, None)) == {"update web-a": ["pod-00002", "pod-00003"]}
 
 
-def test_a_change_that_is_taken_back_before_it_was_written_writes_nothing() -> None:
+def test_a_change_reverted_before_its_write_causes_no_write() -> None:
     pods = make_pods(2)
     state = state_of(pods, [holding("web-a", pods)])
     for away in (make_pod("pod-00001", "10.7.7.7"), make_pod("pod-00001", ""), None):
@@ -73,7 +73,7 @@ def test_a_change_that_is_taken_back_before_it_was_written_writes_nothing() -> N
         assert family_of(state).unplaced_pods() == frozenset()
 
 
-def test_a_pod_that_has_become_another_endpoint_is_not_held_where_it_was() -> None:
+def test_a_pod_with_new_addresses_is_removed_from_its_previous_slice() -> None:
     """S-33: with other addresses it is another endpoint; any slice may take it."""
     pods = make_pods(2)
     state = state_of(pods, [holding("web-a", pods)])
@@ -85,7 +85,7 @@ def test_a_pod_that_has_become_another_endpoint_is_not_held_where_it_was() -> No
     assert written(state.plan(100, None)) == {"update web-a": ["pod-00002"]}
 
 
-def test_a_slice_that_goes_leaves_its_endpoints_to_be_placed() -> None:
+def test_endpoints_of_a_deleted_slice_become_unplaced() -> None:
     pods = make_pods(3)
     state = state_of(pods, [holding("web-a", pods[:2]), holding("web-b", pods[2:])])
     state.observe("web-a", None)
@@ -93,7 +93,7 @@ def test_a_slice_that_goes_leaves_its_endpoints_to_be_placed() -> None:
     assert written(state.plan(100, None)) == {"update web-b": ["pod-00003", "pod-00001", "pod-00002"]}
 
 
-def test_a_slice_that_is_being_deleted_counts_as_gone() -> None:
+def test_a_terminating_slice_counts_as_deleted() -> None:
     """S-14."""
     pods = make_pods(1)
     state = state_of(pods, [holding("web-a", pods)])
@@ -101,7 +101,7 @@ def test_a_slice_that_is_being_deleted_counts_as_gone() -> None:
     assert written(state.plan(100, None)) == {"create": ["pod-00001"]}
 
 
-def test_the_second_slice_that_holds_a_pod_is_the_one_that_is_written() -> None:
+def test_a_duplicate_is_removed_from_the_slice_observed_second() -> None:
     pods = make_pods(2)
     state = state_of(pods, [holding("web-b", pods)])
     state.observe("web-a", holding("web-a", pods[:1]))
@@ -175,7 +175,7 @@ def test_a_snapshot_does_not_depend_on_the_version_of_the_service() -> None:
     assert one.snapshot() != state_of([], [], service=make_service(labels={"a": "b"})).snapshot()
 
 
-def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
+def test_port_sets_are_forgotten_with_their_last_pod() -> None:
     """A game server names a different port on each pod; Jobs and rolling updates keep creating and deleting these."""
     service = make_service(ports=(make_service_port(80, "game"),))
     state = state_of([], [], service=service)
@@ -190,7 +190,7 @@ def test_port_sets_are_forgotten_with_the_last_pod_that_had_them() -> None:
     assert not state.translator._port_sets
 
 
-def test_a_placeholder_that_is_all_there_should_be_needs_no_plan() -> None:
+def test_a_correct_placeholder_needs_no_plan() -> None:
     """S-50: written by us as the last of two slices, it waited for a plan that was never queued."""
     pods = make_pods(2)
     state = state_of(pods, [holding("web-a", pods[:1]), holding("web-b", pods[1:])])

@@ -46,12 +46,12 @@ def wanting(**desired: float) -> dict[str, ZoneAllocation]:
         ([node("n1", "a"), node("n2", "b"), node("n3", "b", 0)], "one node has no CPU"),
     ],
 )
-def test_there_are_no_ratios_where_nodes_do_not_say_enough(nodes: list[Node], why: str) -> None:
+def test_there_are_no_ratios_with_insufficient_node_data(nodes: list[Node], why: str) -> None:
     """S-90."""
     assert table(*nodes).ratios is None, why
 
 
-def test_nodes_that_are_not_ready_or_of_the_control_plane_do_not_count() -> None:
+def test_unready_and_control_plane_nodes_do_not_count() -> None:
     """S-90."""
     zones = table(
         node("n1", "a"), node("n2", "b"), node("n3", "", ready=False), node("n4", "", 0, control_plane=True)
@@ -59,7 +59,7 @@ def test_nodes_that_are_not_ready_or_of_the_control_plane_do_not_count() -> None
     assert zones.ratios == {"a": 0.5, "b": 0.5}
 
 
-def test_a_zone_has_the_ratio_of_its_cpu() -> None:
+def test_the_ratio_of_a_zone_is_its_share_of_cpu() -> None:
     """S-91."""
     zones = table(
         *(node(f"a{number}", "zone-a", cpu) for number, cpu in enumerate((1000, 1000, 1000, 2000))),
@@ -70,7 +70,7 @@ def test_a_zone_has_the_ratio_of_its_cpu() -> None:
     assert zones.ratios == pytest.approx({"zone-a": 0.5, "zone-b": 0.45, "zone-c": 0.05})
 
 
-def test_the_ratios_follow_nodes_as_they_come_change_and_go() -> None:
+def test_ratios_follow_added_changed_and_removed_nodes() -> None:
     zones = table(node("n1", "a"), node("n2", "b"), node("n3", "b"))
     assert zones.set_node("n3", node("n3", "c"))
     assert zones.ratios == pytest.approx(THIRD)
@@ -103,14 +103,14 @@ def test_the_ratios_follow_nodes_as_they_come_change_and_go() -> None:
         ),
     ],
 )
-def test_an_allocation_is_refused_in_upstreams_words(
+def test_an_allocation_is_refused_with_upstreams_message(
     ratios: dict[str, float] | None, ready: int, refusal: Refusal
 ) -> None:
     """S-93."""
     assert allocate(ratios, ready) == refusal
 
 
-def test_a_zone_may_take_what_the_others_can_spare() -> None:
+def test_the_maximum_of_a_zone_is_what_the_minimums_of_the_others_leave() -> None:
     """S-93."""
     assert allocate(THIRD, 9) == {zone: ZoneAllocation(3.0, 3, 3) for zone in THIRD}
     assert allocate({"a": 0.35, "b": 0.35, "c": 0.3}, 10) == {

@@ -45,7 +45,7 @@ SKIP = "endpointslice.kubernetes.io/skip-mirror"
 ONE = subset("10.0.0.1")
 
 
-def test_it_goes_by_the_names_that_upstream_has_given_it() -> None:
+def test_names_and_defaults_match_upstream() -> None:
     """Behaviour 0.1."""
     assert NAME == "endpointslice-mirroring-controller"
     assert EVENT_COMPONENT == "endpoint-slice-mirroring-controller"
@@ -97,7 +97,7 @@ async def test_an_endpoints_without_a_service_is_not_mirrored() -> None:
     assert world.server.calls == []
 
 
-async def test_an_endpoints_of_a_service_with_a_selector_is_not_mirrored_and_not_even_looked_at() -> None:
+async def test_endpoints_of_a_service_with_a_selector_cause_no_sync() -> None:
     """M-1; there is one such for each ordinary service, and it changes with every pod."""
     world = World()
     world.put_service(make_service())
@@ -106,7 +106,7 @@ async def test_an_endpoints_of_a_service_with_a_selector_is_not_mirrored_and_not
     assert await world.work() == []
 
 
-async def test_slices_of_other_managers_services_and_namespaces_are_left_alone() -> None:
+async def test_slices_of_other_managers_services_and_namespaces_are_unchanged() -> None:
     """TestEndpointSlicesMirroredForService."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
@@ -131,7 +131,7 @@ async def test_slices_of_other_managers_services_and_namespaces_are_left_alone()
 # ------------------------------------------------------------------------------------- triggers
 
 
-async def test_a_service_that_comes_goes_or_changes_its_mind_is_looked_at_and_no_other_edit() -> None:
+async def test_only_service_changes_that_enable_or_disable_mirroring_cause_a_sync() -> None:
     """M-2."""
     world = World()
     world.start()
@@ -157,7 +157,7 @@ async def test_a_service_that_comes_goes_or_changes_its_mind_is_looked_at_and_no
     assert await woken()
 
 
-async def test_an_endpoints_is_looked_at_where_it_is_mirrorable_or_was() -> None:
+async def test_changes_of_endpoints_that_are_or_were_mirrorable_cause_a_sync() -> None:
     """M-3."""
     world = World()
     world.put_service(make_plain_service())
@@ -188,7 +188,7 @@ async def test_slices_of_other_managers_cause_no_sync() -> None:
     assert await world.work() == []
 
 
-async def test_a_change_of_a_slice_waits_for_the_batch_period_and_that_of_an_endpoints_does_not() -> None:
+async def test_the_batch_period_delays_slice_changes_but_not_endpoints_changes() -> None:
     """M-4: a window that the first change opens."""
     world = await mirrored_world(ONE, settings=MirroringSettings(batch_period_seconds=5.0))
     (endpoint_slice,) = world.slices_of()
@@ -215,7 +215,7 @@ async def test_own_writes_cause_no_sync_when_the_watch_reports_them() -> None:
     assert await world.work() == []
 
 
-async def test_at_the_start_what_is_mirrored_and_what_has_slices_is_looked_at_and_nothing_else() -> None:
+async def test_the_start_syncs_only_mirrorable_endpoints_and_keys_with_slices() -> None:
     world = await mirrored_world(ONE)
     world.put_service(make_plain_service("gone"))
     world.put(make_endpoints(ONE, name="gone"))
@@ -230,7 +230,7 @@ async def test_at_the_start_what_is_mirrored_and_what_has_slices_is_looked_at_an
     assert again.slices_of("gone") == []
 
 
-async def test_a_restart_writes_nothing_where_all_is_right() -> None:
+async def test_a_restart_writes_nothing_if_all_slices_are_correct() -> None:
     world = await mirrored_world(ONE, subset("10.0.0.2", "fd00::1", ports=(ADMIN,)))
     again = world.restarted()
     await again.settle()
@@ -262,7 +262,7 @@ async def test_slices_of_an_endpoints_that_is_no_longer_mirrored_are_deleted(rea
     assert world.counted.forgotten[-1] == WEB
 
 
-async def test_an_owner_makes_no_difference_to_a_clean_up() -> None:
+async def test_a_clean_up_deletes_slices_without_owner_references() -> None:
     """M-10."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
@@ -272,7 +272,7 @@ async def test_an_owner_makes_no_difference_to_a_clean_up() -> None:
     assert world.slices_of() == []
 
 
-async def test_slices_that_garbage_collection_took_first_are_no_failure() -> None:
+async def test_slices_already_garbage_collected_are_no_clean_up_failure() -> None:
     """M-10: upstream counts a 404 as an error."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
@@ -298,7 +298,7 @@ async def test_a_failed_clean_up_reports_count_and_cause_and_is_retried() -> Non
     assert world.slices_of() == []
 
 
-async def test_a_slice_that_a_finalizer_holds_is_deleted_once_and_not_waited_for() -> None:
+async def test_a_slice_held_by_a_finalizer_is_deleted_once_and_not_awaited() -> None:
     """M-11, M-42: upstream treats the key as stale as long as the slice exists; k/k#108267."""
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
@@ -340,7 +340,7 @@ async def test_slices_are_deleted_only_after_the_server_confirms_the_missing_ser
     assert len(again.slices_of()) == 1
 
 
-async def test_a_service_with_a_selector_that_was_not_seen_yet_does_not_keep_slices() -> None:
+async def test_an_unobserved_service_with_a_selector_does_not_keep_slices() -> None:
     world = await mirrored_world(ONE)
     again = World(server=world.server)
     again.server.services = {WEB: make_service(resource_version="20000000")}
@@ -416,7 +416,7 @@ async def test_a_key_is_retried_forever() -> None:
     assert len(world.slices_of()) == 1
 
 
-async def test_what_the_server_asks_to_wait_is_handed_on() -> None:
+async def test_retry_after_is_passed_on() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -440,7 +440,7 @@ async def test_a_conflict_is_planned_again_immediately_without_an_event() -> Non
     assert world.writes() == ["update", "update"]
 
 
-async def test_an_update_of_a_slice_that_has_gone_creates_another_at_once() -> None:
+async def test_an_update_of_a_deleted_slice_creates_another_immediately() -> None:
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     world.remove(endpoint_slice, seen=False)
@@ -452,7 +452,7 @@ async def test_an_update_of_a_slice_that_has_gone_creates_another_at_once() -> N
     assert world.writes() == ["update", "create"]
 
 
-async def test_one_bad_list_of_ports_does_not_keep_the_rest_from_being_mirrored() -> None:
+async def test_one_rejected_port_list_does_not_block_the_rest() -> None:
     """M-41 ends at the first failure: the rest would be stale for as long as the bad one is there."""
     world = await mirrored_world(ONE)
     twice = (msgspec.structs.replace(HTTP, port=81), msgspec.structs.replace(HTTP, port=82))
@@ -482,7 +482,7 @@ async def test_a_terminating_namespace_is_abandoned_without_an_event() -> None:
     assert await world.work() == []
 
 
-async def test_cancelled_in_the_middle_the_key_stays_due() -> None:
+async def test_a_cancelled_sync_stays_pending() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -545,7 +545,7 @@ async def test_unmirrored_addresses_are_reported_again_after_a_change() -> None:
     assert told == [[one], [two], [], [], [two], [], [two]]
 
 
-async def test_another_endpoints_of_the_name_is_told_of_for_itself() -> None:
+async def test_a_recreated_endpoints_gets_its_own_event() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -599,7 +599,7 @@ async def test_deletions_of_a_clean_up_are_not_counted_as_changes() -> None:
     assert world.counted.writes == [SliceWrites(created=1), SliceWrites(deleted=1)]
 
 
-async def test_the_duration_of_a_sync_is_reported_after_any_outcome() -> None:
+async def test_the_duration_of_a_sync_is_reported_for_any_outcome() -> None:
     """M-13."""
     world = World()
     world.put_service(make_plain_service())
@@ -639,7 +639,7 @@ async def test_an_audit_finds_a_change_without_an_event() -> None:
     assert world.published() == {"10.0.0.1": True}
 
 
-async def test_an_audit_finds_slices_of_what_is_not_mirrored() -> None:
+async def test_an_audit_finds_slices_of_endpoints_that_are_not_mirrored() -> None:
     world = await mirrored_world(ONE)
     world.put_service(make_service())
     key = world.queue.get_nowait()  # the pending sync is lost
@@ -651,7 +651,7 @@ async def test_an_audit_finds_slices_of_what_is_not_mirrored() -> None:
     assert world.slices_of() == []
 
 
-async def test_an_audit_looks_at_slices_of_what_does_not_want_mirroring_too() -> None:
+async def test_an_audit_covers_slices_of_services_with_a_selector() -> None:
     world = await mirrored_world(ONE)
     world.put_service(make_service())
     world.server.fail_next(refusal(500, "InternalError"))
@@ -661,7 +661,7 @@ async def test_an_audit_looks_at_slices_of_what_does_not_want_mirroring_too() ->
     assert world.controller.audited_keys() == []
 
 
-async def test_an_audit_finds_nothing_wrong_with_a_slice_that_is_held() -> None:
+async def test_an_audit_accepts_a_slice_held_by_a_finalizer() -> None:
     world = await mirrored_world(ONE)
     (endpoint_slice,) = world.slices_of()
     world.put(change(endpoint_slice, finalizers=("example.com/hold",)))
@@ -672,7 +672,7 @@ async def test_an_audit_finds_nothing_wrong_with_a_slice_that_is_held() -> None:
     assert await world.work() == []
 
 
-async def test_an_audit_looks_again_at_what_a_namespace_that_is_going_kept_from_being_written() -> None:
+async def test_an_audit_covers_endpoints_whose_writes_a_terminating_namespace_rejected() -> None:
     world = World()
     world.put_service(make_plain_service())
     world.start()
@@ -705,7 +705,7 @@ async def test_an_audit_skips_queued_and_syncing_keys() -> None:
     assert findings == [None, None, None]
 
 
-async def test_a_refusal_to_read_is_one_of_a_clean_up() -> None:
+async def test_a_forbidden_confirmation_fails_the_clean_up() -> None:
     world = await mirrored_world(ONE)
     error = refusal(403, "Forbidden", 'cannot get resource "endpoints"')
     assert isinstance(error, ForbiddenError)

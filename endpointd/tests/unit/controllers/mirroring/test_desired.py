@@ -67,14 +67,14 @@ def ports_of(group: Group) -> list[int | None]:
         (make_endpoints(labels={"endpoints.kubernetes.io/managed-by": "endpoint-controller"}), True),
     ],
 )
-def test_all_endpoints_are_mirrorable_but_skipped_ones_and_the_locks_of_leaders(
+def test_all_endpoints_are_mirrorable_except_skipped_ones_and_leader_locks(
     item: Endpoints, expected: bool
 ) -> None:
     """M-1."""
     assert is_mirrorable(item) is expected
 
 
-def test_a_service_wants_mirroring_where_it_has_no_selector_whatever_else_it_is() -> None:
+def test_every_service_without_a_selector_is_mirrored() -> None:
     """M-1."""
     assert wants_mirroring(make_plain_service())
     assert wants_mirroring(make_plain_service(service_type="ExternalName", cluster_ip="", ip_families=()))
@@ -133,7 +133,7 @@ def test_one_address_under_two_ports_is_one_group_of_two_ports() -> None:
     assert ips(group) == ["10.0.0.1"]
 
 
-def test_other_ports_of_other_addresses_are_a_group_of_their_own() -> None:
+def test_addresses_with_other_ports_are_a_separate_group() -> None:
     item = make_endpoints(subset("10.0.0.1", ports=(HTTP,)), subset("10.0.0.2", ports=(ADMIN,)))
     groups = mirror(item, 1000).groups
     assert sorted((ports_of(group), ips(group)) for group in groups) == [
@@ -151,14 +151,14 @@ def test_each_family_has_a_group_of_its_own() -> None:
     assert four.ports == six.ports
 
 
-def test_ports_stand_in_their_canonical_order_whatever_order_they_were_written_in() -> None:
+def test_ports_are_put_in_canonical_order() -> None:
     """M-21, behaviour 0.5."""
     one = mirror(make_endpoints(subset("10.0.0.1", ports=(HTTP, ADMIN))), 1000)
     other = mirror(make_endpoints(subset("10.0.0.1", ports=(ADMIN, HTTP))), 1000)
     assert one == other
 
 
-def test_ports_are_taken_one_to_one_and_always_have_a_name() -> None:
+def test_ports_are_copied_one_to_one_and_always_have_a_name() -> None:
     """M-21."""
     port = EndpointPort(name=None, port=53, protocol="UDP", app_protocol="kubernetes.io/h2c")
     (group,) = mirror(make_endpoints(subset("10.0.0.1", ports=(port,))), 1000).groups
@@ -184,7 +184,7 @@ def test_equal_ports_with_an_app_protocol_are_one_group() -> None:
 # ------------------------------------------------------------------------------------- endpoints
 
 
-def test_an_address_becomes_an_endpoint_that_says_ready_and_nothing_of_serving_or_terminating() -> None:
+def test_mirrored_endpoints_have_only_the_ready_condition() -> None:
     """M-23; TestAddressToEndpoint."""
     given = address("10.0.0.1", hostname="db-0", node_name="node-1", target_ref=POD)
     (group,) = mirror(make_endpoints(subset(given)), 1000).groups
@@ -199,7 +199,7 @@ def test_an_address_becomes_an_endpoint_that_says_ready_and_nothing_of_serving_o
     )
 
 
-def test_an_address_that_is_not_ready_is_mirrored_as_not_ready() -> None:
+def test_an_unready_address_is_mirrored_as_unready() -> None:
     """k/k#102683: mirrored as ready."""
     (group,) = mirror(make_endpoints(subset("10.0.0.1", not_ready=["10.0.0.2"])), 1000).groups
     assert {e.addresses[0]: e.conditions.ready for e in group.endpoints} == {
@@ -208,7 +208,7 @@ def test_an_address_that_is_not_ready_is_mirrored_as_not_ready() -> None:
     }
 
 
-def test_an_address_that_is_ready_and_not_ready_is_not_ready() -> None:
+def test_an_address_in_both_lists_is_unready() -> None:
     """M-20, E-30.4."""
     both = subset("10.0.0.1", not_ready=["10.0.0.1"])
     apart = make_endpoints(subset(not_ready=["10.0.0.1"]), subset("10.0.0.1"))
@@ -217,7 +217,7 @@ def test_an_address_that_is_ready_and_not_ready_is_not_ready() -> None:
         assert [e.conditions.ready for e in group.endpoints] == [False]
 
 
-def test_an_empty_hostname_is_none_and_a_node_name_is_taken_as_it_is() -> None:
+def test_an_empty_hostname_is_omitted_and_a_node_name_is_copied() -> None:
     """M-23."""
     (group,) = mirror(make_endpoints(subset(address("10.0.0.1", hostname="", node_name=None))), 1000).groups
     assert group.endpoints[0].hostname is None
@@ -233,7 +233,7 @@ def test_an_empty_hostname_is_none_and_a_node_name_is_taken_as_it_is() -> None:
         ("::ffff:1.2.3.4", "1.2.3.4", "IPv4"),
     ],
 )
-def test_addresses_are_read_leniently_and_printed_canonically(
+def test_addresses_are_parsed_leniently_and_printed_canonically(
     text: str, canonical: str, address_type: str
 ) -> None:
     """M-22."""
@@ -254,7 +254,7 @@ def test_equal_parsed_addresses_are_one_endpoint() -> None:
     ]
 
 
-def test_one_address_for_two_pods_is_two_endpoints() -> None:
+def test_one_address_of_two_pods_is_two_endpoints() -> None:
     """M-24."""
     other = ObjectReference(kind="Pod", namespace="default", name="pod-2", uid="u-2")
     item = make_endpoints(subset(address("10.0.0.1", target_ref=POD), address("10.0.0.1", target_ref=other)))
@@ -281,7 +281,7 @@ def test_both_families_share_the_limit() -> None:
     assert mirrored.skipped == 1
 
 
-def test_each_subset_has_the_limit_for_itself() -> None:
+def test_the_limit_applies_to_each_subset() -> None:
     """M-22."""
     item = make_endpoints(
         subset("10.0.0.1", "10.0.0.2", ports=(HTTP,)), subset("10.0.0.3", "10.0.0.4", ports=(ADMIN,))
@@ -292,7 +292,7 @@ def test_each_subset_has_the_limit_for_itself() -> None:
 
 
 @pytest.mark.parametrize(("count", "taken"), [(1000, 1000), (1001, 1000), (1200, 1000)])
-def test_a_thousand_addresses_of_a_subset_are_mirrored(count: int, taken: int) -> None:
+def test_up_to_a_thousand_addresses_of_a_subset_are_mirrored(count: int, taken: int) -> None:
     """TestSyncEndpoints with 1000 and 1001."""
     mirrored = mirror(make_endpoints(subset(*addresses(count))), 1000)
     (group,) = mirrored.groups
@@ -315,7 +315,7 @@ def test_addresses_beyond_the_limit_are_not_parsed() -> None:
     assert (mirrored.skipped, mirrored.invalid) == (1, 0)
 
 
-def test_all_invalid_addresses_make_no_group() -> None:
+def test_invalid_addresses_alone_make_no_group() -> None:
     mirrored = mirror(make_endpoints(subset("a", "b", "c", not_ready=["d", "e"])), 1000)
     assert mirrored == Mirrored(groups=(), invalid=5, skipped=5)
 
@@ -323,7 +323,7 @@ def test_all_invalid_addresses_make_no_group() -> None:
 # ------------------------------------------------------------------------------------- comparing endpoints
 
 
-def test_the_version_of_a_target_makes_no_difference_and_all_else_does() -> None:
+def test_endpoint_comparison_ignores_only_the_version_of_the_target() -> None:
     """M-24, S-33; unlike upstream, hints count, because mirrored endpoints should not have any."""
     one = Endpoint(addresses=("10.0.0.1",), conditions=EndpointConditions(ready=True), target_ref=POD)
     replace = msgspec.structs.replace
@@ -343,7 +343,7 @@ def test_the_version_of_a_target_makes_no_difference_and_all_else_does() -> None
         assert not is_same_endpoint(changed, one)
 
 
-def test_an_endpoint_is_known_by_addresses_hostname_and_target() -> None:
+def test_an_endpoint_is_identified_by_addresses_hostname_and_target() -> None:
     """M-24, S-33."""
     one = Endpoint(addresses=("10.0.0.2", "10.0.0.1"), hostname="a", target_ref=POD)
     assert identity_of(one) == identity_of(
@@ -362,7 +362,7 @@ def test_an_endpoint_is_known_by_addresses_hostname_and_target() -> None:
 # ------------------------------------------------------------------------------------- metadata of slices
 
 
-def test_a_slice_carries_the_labels_of_its_endpoints_and_whose_it_is() -> None:
+def test_a_slice_has_the_labels_of_its_endpoints_and_the_reserved_ones() -> None:
     """M-33; k/k#98116: labels were not mirrored. TestNewEndpointSlice."""
     item = make_endpoints(
         labels={
@@ -395,7 +395,7 @@ def test_a_slice_carries_the_labels_of_its_endpoints_and_whose_it_is() -> None:
         ),
     ],
 )
-def test_annotations_are_mirrored_but_those_that_speak_of_the_endpoints_itself(
+def test_annotations_are_mirrored_except_those_about_the_endpoints_object(
     given: dict[str, str] | None, expected: dict[str, str] | None
 ) -> None:
     """M-33; k/k#98116."""
@@ -419,7 +419,7 @@ def test_a_new_slice_is_named_after_its_endpoints_and_owned_by_it() -> None:
     assert group_key_of(endpoint_slice) == group.key
 
 
-def test_slices_are_put_in_order_by_age_and_then_by_name() -> None:
+def test_slices_are_sorted_by_age_and_name() -> None:
     """M-31."""
 
     def endpoint_slice(name: str, created: str | None) -> EndpointSlice:

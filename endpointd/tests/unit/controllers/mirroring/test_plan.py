@@ -122,7 +122,7 @@ def test_each_group_that_has_endpoints_gets_one_slice(
     assert made.counts.slices_desired == made.counts.slices_actual == created
 
 
-def test_nothing_is_written_where_nothing_is_to_be_changed() -> None:
+def test_correct_slices_are_not_written() -> None:
     """M-32; TestReconcile: identical slice of the same owner."""
     item = make_endpoints(*TWO, labels={"app": "db"}, annotations={"note": "x"})
     made = plan(item, slices_for(item))
@@ -131,7 +131,7 @@ def test_nothing_is_written_where_nothing_is_to_be_changed() -> None:
     assert made.counts.slices_actual == made.counts.slices_desired == 2
 
 
-def test_endpoints_and_ports_in_another_order_are_the_same() -> None:
+def test_another_order_of_endpoints_and_ports_causes_no_write() -> None:
     """M-32: a set; and what an older kube-controller-manager wrote is not rewritten."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2", ports=(HTTP, ADMIN)))
     (endpoint_slice,) = slices_for(item)
@@ -143,7 +143,7 @@ def test_endpoints_and_ports_in_another_order_are_the_same() -> None:
     assert plan(item, [jumbled]).is_empty
 
 
-def test_one_changed_address_of_a_thousand_writes_only_the_slice_it_stands_in() -> None:
+def test_one_changed_address_of_a_thousand_writes_only_its_slice() -> None:
     before = make_endpoints(subset(*addresses(1000), ports=(HTTP,)), *TWO[1:])
     slices = slices_for(before)
     changed = make_endpoints(subset(*addresses(999), "10.99.0.1", ports=(HTTP,)), *TWO[1:])
@@ -154,14 +154,14 @@ def test_one_changed_address_of_a_thousand_writes_only_the_slice_it_stands_in() 
     assert (made.counts.added, made.counts.updated, made.counts.removed) == (1, 0, 1)
 
 
-def test_an_address_that_is_not_ready_any_more_is_one_update() -> None:
+def test_a_readiness_change_of_an_address_is_one_update() -> None:
     before = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
     made = plan(make_endpoints(subset("10.0.0.1", not_ready=["10.0.0.2"])), slices_for(before))
     assert requests(made) == (0, 1, 0)
     assert (made.counts.added, made.counts.updated, made.counts.removed) == (0, 1, 0)
 
 
-def test_a_slice_with_something_unwanted_and_something_wanted_is_updated() -> None:
+def test_a_slice_with_wanted_and_unwanted_addresses_is_updated() -> None:
     """TestReconcile: two subsets, an existing slice with one wanted and one unwanted address."""
     before = make_endpoints(subset("10.0.0.1", "10.0.0.99", ports=(HTTP,)))
     made = plan(make_endpoints(*TWO), slices_for(before))
@@ -169,7 +169,7 @@ def test_a_slice_with_something_unwanted_and_something_wanted_is_updated() -> No
     assert (made.counts.added, made.counts.removed) == (4, 1)
 
 
-def test_a_slice_that_is_right_stays_while_another_is_created() -> None:
+def test_a_correct_slice_is_kept_while_another_is_created() -> None:
     """TestReconcile: two subsets, one slice exists and is identical."""
     made = plan(make_endpoints(*TWO), slices_for(make_endpoints(TWO[0])))
     assert requests(made) == (1, 0, 0)
@@ -185,7 +185,7 @@ def test_an_endpoints_without_addresses_keeps_no_slice() -> None:
     assert made.counts.slices_actual == 0
 
 
-def test_ports_that_are_not_wanted_any_more_lose_their_slice() -> None:
+def test_slices_of_unwanted_ports_are_deleted() -> None:
     """M-30."""
     slices = slices_for(make_endpoints(*TWO))
     made = plan(make_endpoints(TWO[0]), slices)
@@ -193,7 +193,7 @@ def test_ports_that_are_not_wanted_any_more_lose_their_slice() -> None:
     assert [port.port for port in made.delete[0].ports or ()] == [9090]
 
 
-def test_the_oldest_of_several_slices_of_a_group_stays() -> None:
+def test_the_oldest_of_several_slices_of_a_group_is_kept() -> None:
     """M-31: upstream picks randomly."""
     item = make_endpoints(subset("10.0.0.1"))
     (endpoint_slice,) = slices_for(item)
@@ -222,7 +222,7 @@ def test_slices_of_another_address_type_are_deleted() -> None:
 # ------------------------------------------------------------------------------------- metadata
 
 
-def test_labels_and_annotations_that_change_are_written_to_every_slice() -> None:
+def test_changed_labels_and_annotations_are_written_to_every_slice() -> None:
     """M-32; k/k#98116."""
     slices = slices_for(make_endpoints(*TWO, labels={"app": "db"}, annotations={"note": "x"}))
     for changed in (
@@ -249,7 +249,7 @@ def test_annotations_that_are_not_mirrored_cause_no_write(annotation: str) -> No
 
 
 @pytest.mark.parametrize("annotation", [LAST_APPLIED, TRIGGER_TIME, "foreign"])
-def test_annotations_that_a_slice_should_not_have_are_taken_off(annotation: str) -> None:
+def test_unwanted_annotations_of_a_slice_are_removed(annotation: str) -> None:
     """M-32; TestReconcile: a slice with an extra annotation, or with last-applied-configuration."""
     item = make_endpoints(subset("10.0.0.1"))
     (endpoint_slice,) = slices_for(item)
@@ -258,7 +258,7 @@ def test_annotations_that_a_slice_should_not_have_are_taken_off(annotation: str)
     assert made.update[0].metadata.annotations is None
 
 
-def test_an_endpoints_with_the_labels_of_a_slice_is_not_written_over_and_over() -> None:
+def test_endpoints_with_reserved_slice_labels_are_not_rewritten_repeatedly() -> None:
     """M-32: upstream rewrites it at every sync."""
     item = make_endpoints(subset("10.0.0.1"), labels={SERVICE_NAME: "other", MANAGED_BY: "other"})
     (endpoint_slice,) = slices_for(item)
@@ -266,7 +266,7 @@ def test_an_endpoints_with_the_labels_of_a_slice_is_not_written_over_and_over() 
     assert plan(item, [endpoint_slice]).is_empty
 
 
-def test_a_slice_of_an_earlier_endpoints_of_the_name_is_taken_over() -> None:
+def test_a_slice_of_an_earlier_endpoints_with_the_same_name_is_adopted() -> None:
     """M-32; k/k#125359. TestReconcile: identical but another owner uid."""
     slices = slices_for(make_endpoints(*TWO, uid="e-1"))
     made = plan(make_endpoints(*TWO, uid="e-2"), slices)
@@ -309,7 +309,7 @@ def test_an_external_edit_of_a_slice_is_repaired_in_one_write(meddle: Meddle) ->
     assert plan(item, [stored(update, "web-0")]).is_empty
 
 
-def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finalizers() -> None:
+def test_an_update_carries_the_observed_version_and_keeps_finalizers() -> None:
     """M-33; upstream overwrites any object and removes finalizers."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"))
     (endpoint_slice,) = slices_for(make_endpoints(subset("10.0.0.1")))
@@ -327,7 +327,7 @@ def test_an_update_is_made_over_what_was_seen_and_keeps_nothing_of_it_but_finali
     )
 
 
-def test_a_slice_that_is_being_deleted_is_left_to_it_and_replaced() -> None:
+def test_a_terminating_slice_is_not_written_and_is_replaced() -> None:
     """M-11 keeps writing to it, and its key counts as stale if it must be deleted; k/k#108267."""
     item = make_endpoints(*TWO)
     slices = [
@@ -379,7 +379,7 @@ def recycled(creates: str, deletes: str) -> MirrorPlan:
         ("4466", "64", (2, 2, 0)),
     ],
 )
-def test_a_slice_to_be_deleted_becomes_one_to_be_created_of_its_family(
+def test_obsolete_slices_are_recycled_for_creates_of_the_same_family(
     creates: str, deletes: str, expected: tuple[int, int, int]
 ) -> None:
     """M-40; TestRecycleSlices."""
@@ -391,7 +391,7 @@ def test_a_slice_to_be_deleted_becomes_one_to_be_created_of_its_family(
         assert endpoint_slice.metadata.resource_version == "3"
 
 
-def test_a_recycled_slice_is_taken_off_the_creates_and_no_other() -> None:
+def test_recycling_removes_the_matching_create_and_no_other() -> None:
     """M-40: upstream takes off the first create without a name, and so loses that of the other family."""
     made = recycled("46", "6")
     assert [p.address_type for p in made.create] == ["IPv4"]
@@ -416,7 +416,7 @@ def test_the_slice_with_the_most_common_addresses_is_recycled() -> None:
         } == names
 
 
-def test_of_slices_with_nothing_in_common_the_oldest_is_recycled() -> None:
+def test_the_oldest_slice_is_recycled_if_none_has_common_addresses() -> None:
     (endpoint_slice,) = slices_for(make_endpoints(subset("10.0.0.9", ports=(ADMIN,))))
     slices = [
         stored(endpoint_slice, "web-a", created="2026-01-02T00:00:00Z"),
@@ -426,7 +426,7 @@ def test_of_slices_with_nothing_in_common_the_oldest_is_recycled() -> None:
     assert [p.metadata.name for p in (*made.update, *made.delete)] == ["web-b", "web-a"]
 
 
-def test_for_a_terminating_endpoints_nothing_is_created_and_all_else_is_done() -> None:
+def test_terminating_endpoints_get_updates_and_deletes_but_no_creates() -> None:
     """M-41. TestReconcile: pending deletion."""
     gone = "2026-01-01T00:00:00Z"
     assert plan(make_endpoints(*TWO, deletion_timestamp=gone)).is_empty
@@ -453,7 +453,7 @@ def test_a_slice_modified_by_the_server_is_not_rewritten_repeatedly() -> None:
     assert requests(plan(item, [answer])) == (0, 1, 0)
 
 
-def test_ports_that_the_server_has_filled_in_do_not_make_it_another_group() -> None:
+def test_ports_defaulted_by_the_server_do_not_change_the_group() -> None:
     item = make_endpoints(subset("10.0.0.1", ports=(msgspec.structs.replace(HTTP, protocol=None),)))
     (sent,) = plan(item).create
     answer = stored(
@@ -532,7 +532,7 @@ def copied_bytes(made: MirrorPlan) -> int:
     )
 
 
-def test_one_endpoints_cannot_make_the_controller_write_many_times_its_size() -> None:
+def test_copied_metadata_is_limited_in_total() -> None:
     item = wide(200, small="1", large="x" * 250_000)
     made = plan(item)
     assert len(made.create) == 200
@@ -544,7 +544,7 @@ def test_one_endpoints_cannot_make_the_controller_write_many_times_its_size() ->
     assert plan(item, written).is_empty
 
 
-def test_labels_are_bounded_too_and_ours_always_stay() -> None:
+def test_copied_labels_are_limited_and_reserved_ones_always_kept() -> None:
     item = wide(200)
     item = change(item, labels={f"label-{number}": "x" * 60 for number in range(2_000)})
     made = plan(item)
@@ -555,7 +555,7 @@ def test_labels_are_bounded_too_and_ours_always_stay() -> None:
         assert labels[MANAGED_BY] == OURS
 
 
-def test_all_that_an_object_may_carry_is_copied_to_four_slices() -> None:
+def test_the_largest_annotations_are_copied_to_four_slices() -> None:
     item = wide(4, large="x" * 250_000)
     assert {one.metadata.annotations["large"] for one in plan(item).create if one.metadata.annotations} == {
         "x" * 250_000
