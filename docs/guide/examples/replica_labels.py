@@ -3,17 +3,24 @@
 import threading
 from typing import Any
 
+from kubernetes.client.exceptions import ApiException
+
 LABEL = "example.com/replicas"
 
 
 def reconcile(apps: Any, name: str, namespace: str) -> bool:
-    """Update the label of one Deployment; return whether it changed."""
-    deployment = apps.read_namespaced_deployment(name, namespace)
-    wanted = str(deployment.spec.replicas)
-    if (deployment.metadata.labels or {}).get(LABEL) == wanted:
+    """Update the label of one Deployment; return whether it changed. A deleted Deployment needs no label."""
+    try:
+        deployment = apps.read_namespaced_deployment(name, namespace)
+        wanted = str(deployment.spec.replicas)
+        if (deployment.metadata.labels or {}).get(LABEL) == wanted:
+            return False
+        patch = {"metadata": {"labels": {LABEL: wanted}}}
+        apps.patch_namespaced_deployment(name, namespace, patch)
+    except ApiException as error:
+        if error.status != 404:
+            raise
         return False
-    patch = {"metadata": {"labels": {LABEL: wanted}}}
-    apps.patch_namespaced_deployment(name, namespace, patch)
     return True
 
 

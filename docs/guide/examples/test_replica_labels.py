@@ -44,6 +44,10 @@ def test_one_deployment_is_labelled_once(api_server: ThreadApiServer, apps: Any)
     assert not replica_labels.reconcile(apps, "web", "default"), "the second time there is nothing to do"
 
 
+def test_a_deleted_deployment_is_ignored(apps: Any) -> None:
+    assert not replica_labels.reconcile(apps, "web", "default")
+
+
 def test_the_label_follows_the_deployment(api_server: ThreadApiServer, apps: Any) -> None:
     watch = pytest.importorskip("kubernetes").watch.Watch()
     stop, done = threading.Event(), threading.Event()

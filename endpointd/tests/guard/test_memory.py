@@ -24,6 +24,7 @@ from endpointd.controllers.membership import Membership
 
 ROOT = Path(__file__).parents[3]
 BOUNDED = {
+    "FailureLog._windows",  # namespaces with failures, at most 4,096
     "Recent._values",  # recently emitted Events, at most 4,096
     "RepairThrottle._at",  # repairs of the second before the last repair
     "WorkQueue._timers",  # cancelled timers are swept when they are the majority
