@@ -30,7 +30,7 @@ steps = st.lists(
 )
 
 
-def told(history: list[tuple[str, str, int, float]]) -> list[Occurrence]:
+def occurrences_of(history: list[tuple[str, str, int, float]]) -> list[Occurrence]:
     moment = 0.0
     occurrences = []
     for name, reason, message, pause in history:
@@ -56,7 +56,7 @@ def test_writes_per_object_never_exceed_the_burst_and_refill(
 ) -> None:
     correlator = EventCorrelator()
     writes: dict[str | None, list[float]] = {}
-    for occurrence in told(history):
+    for occurrence in occurrences_of(history):
         if correlator.observe(occurrence) is not None:
             writes.setdefault(occurrence.regarding.name, []).append(occurrence.moment)
     for moments in writes.values():
@@ -74,7 +74,7 @@ def test_if_all_writes_succeed_counts_miss_only_occurrences_after_the_last_write
     correlator = EventCorrelator()
     server: dict[ObjectKey, Event] = {}
     silent = 0
-    for occurrence in told(history):
+    for occurrence in occurrences_of(history):
         match correlator.observe(occurrence):
             case None:
                 silent += 1
@@ -98,7 +98,7 @@ def test_few_messages_are_never_combined_and_many_never_create_many_events(
     correlator = EventCorrelator()
     names: dict[tuple[str | None, str], set[str]] = {}
     messages: dict[tuple[str | None, str], set[str]] = {}
-    for occurrence in told([(name, reason, message, 0.0) for name, reason, message, _ in history]):
+    for occurrence in occurrences_of([(name, reason, message, 0.0) for name, reason, message, _ in history]):
         about = (occurrence.regarding.name, occurrence.reason)
         messages.setdefault(about, set()).add(occurrence.message)
         write = correlator.observe(occurrence)
@@ -113,5 +113,5 @@ def test_few_messages_are_never_combined_and_many_never_create_many_events(
 @given(steps)
 def test_the_same_history_produces_the_same_writes(history: list[tuple[str, str, int, float]]) -> None:
     first, second = EventCorrelator(), EventCorrelator()
-    for occurrence in told(history):
+    for occurrence in occurrences_of(history):
         assert first.observe(occurrence) == second.observe(occurrence)

@@ -41,7 +41,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.line.append(key)
             self.overtaken[key] = set()
 
-    def let_time_work(self) -> None:
+    def make_delayed_keys_due(self) -> None:
         for key, (until, _) in sorted(self.delayed.items(), key=lambda entry: entry[1]):
             if until <= self.clock.now:
                 del self.delayed[key]
@@ -64,7 +64,7 @@ class QueueMachine(RuleBasedStateMachine):
     def add(self, key: str) -> None:
         self.queue.add(key)
         if not self.closed:
-            self.let_time_work()
+            self.make_delayed_keys_due()
             self.delayed.pop(key, None)
             self.make_due(key)
 
@@ -72,14 +72,14 @@ class QueueMachine(RuleBasedStateMachine):
     def add_after(self, key: str, seconds: float) -> None:
         # The queue checks its timers on access; in the model time takes effect immediately.
         len(self.queue)
-        self.let_time_work()
+        self.make_delayed_keys_due()
         self.queue.add_after(key, seconds)
         self.delay(key, seconds)
 
     @rule(key=KEYS)
     def fail(self, key: str) -> None:
         len(self.queue)
-        self.let_time_work()
+        self.make_delayed_keys_due()
         failures = self.failures.get(key, 0)
         assert self.queue.add_rate_limited(key) == min(2.0**failures, 8.0)
         self.failures[key] = failures + 1
@@ -96,7 +96,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def get(self) -> None:
-        self.let_time_work()
+        self.make_delayed_keys_due()
         if not self.line and self.closed and not self.again:
             try:
                 self.queue.get_nowait()
@@ -118,7 +118,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def done(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.held)))
-        self.let_time_work()
+        self.make_delayed_keys_due()
         len(self.queue)
         self.queue.done(key)
         self.held.remove(key)
@@ -131,7 +131,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.closed and self.order > 5)
     def close(self, drain: bool) -> None:
         len(self.queue)
-        self.let_time_work()
+        self.make_delayed_keys_due()
         self.queue.close(drain=drain)
         self.closed = True
         self.delayed.clear()
@@ -141,8 +141,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.overtaken.clear()
 
     @invariant()
-    def agrees(self) -> None:
-        self.let_time_work()
+    def statistics_match_the_model(self) -> None:
+        self.make_delayed_keys_due()
         statistics = self.queue.statistics()
         assert statistics.depth == len(self.queue) == len(self.line)
         assert statistics.in_flight == len(self.held)
@@ -153,7 +153,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """No history loses a key: every added key is returned once work and time continue."""
-        self.let_time_work()
+        self.make_delayed_keys_due()
         for key in sorted(self.held):
             self.queue.done(key)
         owed = {*self.line, *self.again, *self.delayed}

@@ -110,17 +110,17 @@ class Candidate:
         self.open: tuple[float, float] | None = None
         first = machine.begin()
         self.state = first.state
-        self.carry_out(first.action)
+        self.execute(first.action)
 
     def clock(self) -> float:
         return self.offset + self.world.now * self.rate
 
-    def hear(self, event: machine.Event, question: int) -> None:
+    def receive(self, event: machine.Event, question: int) -> None:
         """Take a step, once the process runs; responses after the timeout are dropped."""
         if question != self.asked:
             return
         if self.world.now < self.stopped_until:
-            self.world.after(self.stopped_until - self.world.now, lambda: self.hear(event, question))
+            self.world.after(self.stopped_until - self.world.now, lambda: self.receive(event, question))
             return
         self.asked += 1
         at = Moment(
@@ -132,7 +132,7 @@ class Candidate:
             f"{self.world.now:8.3f} {self.name} {type(event).__name__} -> {type(step.state).__name__}"
         )
         self._note_term(step.leads_until)
-        self.carry_out(step.action)
+        self.execute(step.action)
 
     def _note_term(self, until: float | None) -> None:
         """Replace the open interval of the fence by its true extent from now on."""
@@ -147,20 +147,20 @@ class Candidate:
         if until is not None:
             self.open = (begun, (until - self.offset) / self.rate)
 
-    def close_book(self) -> None:
+    def record_open_term(self) -> None:
         if self.open is not None:
             self.world.terms.append((*self.open, self.name))
 
-    def carry_out(self, action: machine.Action) -> None:
+    def execute(self, action: machine.Action) -> None:
         question, world = self.asked, self.world
         match action:
             case machine.Finish():
                 # Its supervisor restarts it under another name.
                 world.after(world.chance.uniform(0.0, 5.0), lambda: start(world, self.name + "'"))
             case machine.Wait(until):
-                world.after((until - self.clock()) / self.rate, lambda: self.hear(machine.Due(), question))
+                world.after((until - self.clock()) / self.rate, lambda: self.receive(machine.Due(), question))
             case _:
-                world.after(TIMEOUT / self.rate, lambda: self.hear(machine.Failed(), question))
+                world.after(TIMEOUT / self.rate, lambda: self.receive(machine.Failed(), question))
                 if not world.is_lost():
                     world.after(world.delay(), lambda: self.arrives(action, question))
 
@@ -168,42 +168,42 @@ class Candidate:
         """The request reaches the server; its response may still be lost."""
         answer = self.world.store.answer(action)
         if not self.world.is_lost():
-            self.world.after(self.world.delay(of_answer=True), lambda: self.hear(answer, question))
+            self.world.after(self.world.delay(of_answer=True), lambda: self.receive(answer, question))
 
 
-everybody: list[Candidate] = []
+all_candidates: list[Candidate] = []
 
 
 def start(world: World, name: str) -> None:
     candidate = Candidate(world, name, world.chance.choice(RATES))
-    everybody.append(candidate)
+    all_candidates.append(candidate)
 
-    def trouble() -> None:
+    def disturb() -> None:
         """Occasionally stop the process for a while, or ask it to end."""
         if not world.is_faulty or isinstance(candidate.state, machine.Ended):
             return
         if world.chance.random() < 0.7:
             candidate.stopped_until = world.now + world.chance.choice((0.5, 4.0, 11.0, 16.0, 40.0))
         else:
-            candidate.hear(machine.Stopping(release=world.chance.random() < 0.7), candidate.asked)
-        world.after(world.chance.expovariate(1 / 20), trouble)
+            candidate.receive(machine.Stopping(release=world.chance.random() < 0.7), candidate.asked)
+        world.after(world.chance.expovariate(1 / 20), disturb)
 
-    world.after(world.chance.expovariate(1 / 20), trouble)
+    world.after(world.chance.expovariate(1 / 20), disturb)
 
 
 def history(
     chance: random.Random, candidates: int, loss: float, longest_delay: float, slow_answers: bool = False
 ) -> World:
     world = World(chance, loss, longest_delay, slow_answers)
-    everybody.clear()
+    all_candidates.clear()
     for number in range(candidates):
         world.after(
             chance.choice((0.0, chance.uniform(0, 20))),
             lambda name=f"c{number}": start(world, name),  # type: ignore[misc]
         )
     world.run()
-    for candidate in everybody:
-        candidate.close_book()
+    for candidate in all_candidates:
+        candidate.record_open_term()
     world.terms.sort()
     return world
 

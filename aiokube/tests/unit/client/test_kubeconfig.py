@@ -274,7 +274,7 @@ def write_plugin(folder: Path) -> None:
     script.chmod(0o755)
 
 
-def told(folder: Path) -> Any:
+def exec_info(folder: Path) -> Any:
     return json.loads((folder / "told").read_text())
 
 
@@ -284,7 +284,7 @@ async def test_a_plugin_path_is_relative_to_the_kubeconfig_and_gets_arguments_an
     write_plugin(tmp_path)
     config = resolve(tmp_path, user=plugin_entry())
     assert await header(config) == "Bearer me--flag"
-    assert "cluster" not in told(tmp_path)["spec"]
+    assert "cluster" not in exec_info(tmp_path)["spec"]
 
 
 async def test_a_plugin_receives_the_cluster_if_it_requests_it(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ async def test_a_plugin_receives_the_cluster_if_it_requests_it(tmp_path: Path) -
         ],
     }
     await header(resolve(tmp_path, cluster=cluster, user=plugin_entry(provideClusterInfo=True)))
-    assert told(tmp_path)["spec"]["cluster"] == {
+    assert exec_info(tmp_path)["spec"]["cluster"] == {
         "server": "https://10.0.0.1:6443",
         "certificate-authority-data": encoded("PEM"),
         "tls-server-name": "kubernetes",
@@ -311,7 +311,7 @@ async def test_a_plugin_receives_the_cluster_if_it_requests_it(tmp_path: Path) -
     }
     insecure = {"insecure-skip-tls-verify": True}
     await header(resolve(tmp_path, cluster=insecure, user=plugin_entry(provideClusterInfo=True)))
-    assert told(tmp_path)["spec"]["cluster"]["insecure-skip-tls-verify"] is True
+    assert exec_info(tmp_path)["spec"]["cluster"]["insecure-skip-tls-verify"] is True
 
 
 def test_an_unreadable_authority_for_the_plugins_cluster_info_is_an_error(tmp_path: Path) -> None:

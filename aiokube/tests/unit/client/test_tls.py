@@ -300,7 +300,7 @@ async def test_401_reloads_a_rotated_client_certificate_and_retries_once(
 async def test_leaving_a_watch_over_tls_does_not_wait_for_an_unresponsive_server(
     authority: trustme.CA, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def reads_no_more(request: web.BaseRequest) -> web.StreamResponse:
+    async def stop_reading(request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
         assert isinstance(transport, asyncio.Transport)
         response = web.StreamResponse()
@@ -323,7 +323,7 @@ async def test_leaving_a_watch_over_tls_does_not_wait_for_an_unresponsive_server
     monkeypatch.setattr(network, "_probing_socket", remembered)
     tls = TlsConfig(ca_data=pem_of(authority))
     async with running_server(server_context(authority)) as server:
-        server.script(reads_no_more)
+        server.script(stop_reading)
         async with client_of(server, clock, tls=tls) as client, client.watch(PODS) as batches:
             await anext(batches)
         await asyncio.sleep(0)

@@ -16,7 +16,7 @@ def answer(checks: HealthChecks, service: ObjectKey = A, *, proxy_is_healthy: bo
     return found
 
 
-def told(checks: HealthChecks, service: ObjectKey = A) -> tuple[int, int]:
+def reported(checks: HealthChecks, service: ObjectKey = A) -> tuple[int, int]:
     found = answer(checks, service)
     return found.status, json.loads(found.body)["localEndpoints"]
 
@@ -25,10 +25,10 @@ def test_a_service_is_healthy_if_it_has_endpoints_on_this_node() -> None:
     """18, 0, 11, unknown."""
     checks = HealthChecks()
     checks.sync_services({A: 9376})
-    assert told(checks) == (503, 0)
+    assert reported(checks) == (503, 0)
     for counts, expected in (({A: 18}, (200, 18)), ({A: 0}, (503, 0)), ({A: 11}, (200, 11)), ({}, (503, 0))):
         checks.sync_counts(counts)
-        assert told(checks) == expected
+        assert reported(checks) == expected
 
 
 def test_the_response_is_json_with_the_endpoint_count_as_weight() -> None:
@@ -66,10 +66,10 @@ def test_health_check_services_are_added_removed_and_change_ports() -> None:
     checks.sync_counts({A: 10, B: 20, C: 30, D: 40})
     checks.sync_services({A: 1, B: 22, D: 4})
     assert checks.ports == {A: 1, B: 22, D: 4}
-    assert [told(checks, each) for each in (A, B, D)] == [(200, 10), (503, 0), (503, 0)]
+    assert [reported(checks, each) for each in (A, B, D)] == [(200, 10), (503, 0), (503, 0)]
     assert checks.answer(C, proxy_is_healthy=True) is None
     checks.sync_counts({A: 11, D: 44})
-    assert [told(checks, each) for each in (A, B, D)] == [(200, 11), (503, 0), (200, 44)]
+    assert [reported(checks, each) for each in (A, B, D)] == [(200, 11), (503, 0), (200, 44)]
 
 
 def test_a_proxy_is_live_unless_a_change_has_been_pending_too_long() -> None:

@@ -26,7 +26,7 @@ KEY = ObjectKey("kube-system", "endpointd")
 CLOCK = FakeClock()
 
 
-class Told:
+class EventLog:
     """A recorder that keeps its Events."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Program:
 
         self.name = name
         self.fence = Fence(clock=clock)
-        self.told = Told()
+        self.event_log = EventLog()
         self.elector = LeaderElector(
             server,
             KEY,
@@ -55,7 +55,7 @@ class Program:
             fence=self.fence,
             clock=CLOCK,
             rng=random.Random(name),
-            recorder=self.told,
+            recorder=self.event_log,
             lease_clock=clock,
         )
         self.writer = FencedWriter(server, self.fence)
@@ -104,11 +104,11 @@ async def test_the_second_candidate_waits_until_the_leader_releases_the_lease() 
         assert (spec.holder, spec.lease_transitions) == ("two", 1)
         await two.elector.stop(10.0)
     assert held_by(server) == ""
-    assert one.told.lines == [
+    assert one.event_log.lines == [
         ("Normal", "LeaderElection", "one became leader"),
         ("Normal", "LeaderElection", "one stopped leading"),
     ]
-    about = one.told.regarding[0]
+    about = one.event_log.regarding[0]
     assert (about.kind, about.api_version, about.name) == ("Lease", "coordination.k8s.io/v1", "endpointd")
     assert about.uid == server.objects(LEASES)[KEY].metadata.uid
 
@@ -154,7 +154,7 @@ async def test_a_leader_cut_off_from_the_server_stops_writing_ten_seconds_after_
         await asyncio.sleep(0.02)
         assert not may_write(one)
     assert one.outcome == "the lease kube-system/endpointd is lost: not renewed within 10 s (16 s)"
-    assert one.told.lines[-1][2] == "one stopped leading"
+    assert one.event_log.lines[-1][2] == "one stopped leading"
 
 
 @virtually
@@ -310,7 +310,7 @@ async def test_a_candidate_without_server_responses_stops_immediately() -> None:
         await asyncio.sleep(1.0)
         await one.elector.stop(10.0)
     assert now() == 1.0
-    assert one.told.lines == []
+    assert one.event_log.lines == []
 
 
 @virtually
@@ -417,9 +417,9 @@ async def test_a_lost_lease_cancels_controllers_and_fails_the_program_with_one_l
     assert isinstance(raised.value.__cause__, LeaseLostError)
     assert "stopped with 0 s" in writer.story
     assert now() < 20.0
-    told = [record for record in caplog.records if "stopping everything" in record.message]
-    assert len(told) == 1
-    assert told[0].exc_info is None
+    records = [record for record in caplog.records if "stopping everything" in record.message]
+    assert len(records) == 1
+    assert records[0].exc_info is None
 
 
 class Service:

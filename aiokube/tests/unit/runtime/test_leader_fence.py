@@ -179,7 +179,7 @@ async def test_closing_twice_while_a_cancelled_write_unwinds_is_harmless() -> No
                 await asyncio.sleep(5)  # a connection that is closed gracefully
 
     async with asyncio.TaskGroup() as group:
-        writing = group.create_task(expecting_to_be_cut_off(write()))
+        writing = group.create_task(is_cut_off(write()))
         await asyncio.sleep(12)
         assert fence.statistics().under_way == 1
         fence.close()
@@ -188,7 +188,7 @@ async def test_closing_twice_while_a_cancelled_write_unwinds_is_harmless() -> No
     assert fence.statistics().cut == 1
 
 
-async def expecting_to_be_cut_off(writing: Any) -> bool:
+async def is_cut_off(writing: Any) -> bool:
     with pytest.raises(FencedError):
         await writing
     return True
@@ -254,7 +254,7 @@ async def test_the_guard_is_checked_when_the_body_is_written_to_the_socket(size:
     """The connection is being set up when time runs out: no bytes are sent."""
     looks = 0
 
-    def only_the_first_time() -> None:
+    def pass_first_check() -> None:
         nonlocal looks
         looks += 1
         if looks > 1:
@@ -262,7 +262,7 @@ async def test_the_guard_is_checked_when_the_body_is_written_to_the_socket(size:
 
     body = Endpoints(metadata=ObjectMeta(name="web", annotations={"a": "x" * size}))
     async with running_server() as server, client_of(server, ManualClock()) as client:
-        guarded = client.guarded(only_the_first_time)
+        guarded = client.guarded(pass_first_check)
         with pytest.raises(FencedError, match="too late"):
             await guarded.update(ENDPOINTS, body, key=KEY)
         assert server.seen == []
@@ -300,7 +300,7 @@ async def test_a_guard_that_rejects_in_mid_body_leaves_the_request_incomplete() 
 
     looks = 0
 
-    def until_the_third_piece() -> None:
+    def pass_four_checks() -> None:
         nonlocal looks
         looks += 1
         if looks > 4:
@@ -310,7 +310,7 @@ async def test_a_guard_that_rejects_in_mid_body_leaves_the_request_incomplete() 
     async with running_server() as server, client_of(server, ManualClock()) as client:
         server.answer = answer
         with pytest.raises(FencedError):
-            await client.guarded(until_the_third_piece).update(ENDPOINTS, body, key=KEY)
+            await client.guarded(pass_four_checks).update(ENDPOINTS, body, key=KEY)
         assert not handled.is_set()
 
 

@@ -38,7 +38,7 @@ class Server:
         heapq.heappush(self._answered_at, now())
         return True
 
-    def most_in(self, window_seconds: float, since: float, until: float) -> int:
+    def max_requests_in(self, window_seconds: float, since: float, until: float) -> int:
         at = [moment for moment in sorted(self.asked_at) if since <= moment < until]
         return max(
             (bisect_left(at, moment + window_seconds) - index for index, moment in enumerate(at)), default=0
@@ -84,8 +84,8 @@ async def test_a_thousand_clients_spread_their_retries_and_all_recover_in_two_se
     attempts = server.count(0.0, away_seconds)
     assert attempts < CLIENTS * 2 * away_seconds, "two per second and client, for any number of its watches"
     # 180 in a tenth of a second are the mean; 5,000 would be a stampede.
-    assert server.most_in(0.1, 0.0, away_seconds) < 300
-    assert server.most_in(0.1, away_seconds, away_seconds + 5) < 1250
+    assert server.max_requests_in(0.1, 0.0, away_seconds) < 300
+    assert server.max_requests_in(0.1, away_seconds, away_seconds + 5) < 1250
 
 
 async def test_all_of_a_thousand_clients_recover_with_a_server_of_limited_capacity() -> None:
@@ -94,6 +94,6 @@ async def test_all_of_a_thousand_clients_recover_with_a_server_of_limited_capaci
     seconds_back = await outage(server, 3.0)
     at_best = CLIENTS * SOURCES / capacity
     assert seconds_back[-1] < 2 * at_best
-    assert server.most_in(1.0, 3.0, 3.0 + at_best) < 3 * CLIENTS, (
+    assert server.max_requests_in(1.0, 3.0, 3.0 + at_best) < 3 * CLIENTS, (
         "refused requests are not repeated immediately"
     )

@@ -66,7 +66,7 @@ class Client:
             if request.at_seconds >= since
         )
 
-    def is_right(self) -> bool:
+    def matches_server(self) -> bool:
         return all(contents(self.informers[name].store) == self.sources[name].objects for name in NAMES)
 
     async def run(self) -> None:
@@ -96,7 +96,7 @@ async def test_all_caches_are_current_two_seconds_after_the_server_returns(
             assert len(client.attempts(began)) <= 2 * away_seconds + 2, "one attempt in half a second"
             client.heal()
             await asyncio.sleep(1.5)
-            assert client.is_right(), f"seed {seed}"
+            assert client.matches_server(), f"seed {seed}"
             task.cancel()
 
 
@@ -150,7 +150,7 @@ async def test_a_hanging_attempt_does_not_block_other_sources() -> None:
         await asyncio.sleep(4)
         assert contents(client.informers["pods"].store) == client.sources["pods"].objects
         await asyncio.sleep(20)
-        assert client.is_right()
+        assert client.matches_server()
         task.cancel()
 
 

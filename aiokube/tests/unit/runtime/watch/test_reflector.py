@@ -265,16 +265,16 @@ async def test_a_constantly_busy_watch_does_not_starve_other_tasks() -> None:
 
 
 async def test_errors_while_closing_a_watch_are_ignored(source: FakeSource[Thing]) -> None:
-    class Grumpy(FakeSource[Thing]):
+    class FailingOnClose(FakeSource[Thing]):
         @asynccontextmanager
         async def watch(self, **how: object) -> AsyncIterator[AsyncIterator[Batch[Thing]]]:
             async with super().watch(**how) as batches:  # type: ignore[arg-type]
                 yield batches
             raise ResponseTruncatedError("while closing")
 
-    grumpy = Grumpy([new("a")])
-    async with running(grumpy) as it:
-        grumpy.inject(WatchError(expired_error().status))
+    failing = FailingOnClose([new("a")])
+    async with running(failing) as it:
+        failing.inject(WatchError(expired_error().status))
         await asyncio.sleep(1)
         assert it.asked() == ["stream newest", "stream 101"]
         assert it.reflector.statistics().errors == 1

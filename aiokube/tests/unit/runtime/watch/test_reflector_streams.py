@@ -148,7 +148,7 @@ async def test_an_expired_watch_is_followed_by_another_streamed_list() -> None:
 
 
 async def test_a_streamed_list_with_a_continue_token_is_completed_in_pages() -> None:
-    class Stingy(StreamingSource):
+    class PartialStreamingSource(StreamingSource):
         def list_stream(
             self, *, resource_version: str | None = None, resource_version_match: str | None = None
         ) -> Stream:
@@ -161,7 +161,7 @@ async def test_a_streamed_list_with_a_continue_token_is_completed_in_pages() -> 
             self.continue_token = page.continue_token
             return self
 
-    source = Stingy()
+    source = PartialStreamingSource()
     async with running(source, LIST_FIRST) as it:
         await settle()
         assert it.asked() == ["list newest", "page", f"watch {100 + SIZE}"]

@@ -259,7 +259,7 @@ async def test_the_sync_timeout_does_not_apply_to_leader_election() -> None:
     assert now() == 600.0
 
 
-class Hopeless(Plain):
+class NeverReady(Plain):
     async def wait_ready(self) -> None:
         await asyncio.sleep(1.0)
         raise ReconcileError("no such resource")
@@ -268,7 +268,7 @@ class Hopeless(Plain):
 @virtually
 async def test_a_part_that_can_never_become_ready_fails_the_manager() -> None:
     story: Story = []
-    manager = Manager(clock=SystemClock(), informers=[Hopeless("slices", story), Cache("pods", story, 1e9)])
+    manager = Manager(clock=SystemClock(), informers=[NeverReady("slices", story), Cache("pods", story, 1e9)])
     with pytest.raises(PartFailedError, match="slices cannot become ready: no such resource"):
         await run_for(1e6, manager)
     assert now() == 1.0
@@ -345,11 +345,11 @@ def test_a_requested_stop_logs_no_warning(caplog: pytest.LogCaptureFixture) -> N
 
 @virtually
 async def test_a_part_that_cancels_itself_is_reported() -> None:
-    class Brittle(Quick):
+    class CancelsItself(Quick):
         async def run(self) -> None:
             raise asyncio.CancelledError
 
-    manager = Manager(clock=SystemClock(), informers=[Brittle("pods", [])])
+    manager = Manager(clock=SystemClock(), informers=[CancelsItself("pods", [])])
     with pytest.raises(PartFailedError, match="pods was cancelled from within"):
         await run_for(1e6, manager)
 
@@ -387,12 +387,12 @@ class Stubborn(Plain):
         await asyncio.sleep(1e9)
 
 
-class Clumsy(Plain):
+class FailsToStop(Plain):
     async def stop(self, grace_seconds: float) -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(("kind", "ended_at"), [(Stubborn, 25.0), (Clumsy, 10.0)])
+@pytest.mark.parametrize(("kind", "ended_at"), [(Stubborn, 25.0), (FailsToStop, 10.0)])
 def test_a_part_that_cannot_be_stopped_is_cancelled(kind: type[Plain], ended_at: float) -> None:
     @virtually
     async def run() -> None:

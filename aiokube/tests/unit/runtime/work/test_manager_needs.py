@@ -149,7 +149,7 @@ def test_a_part_that_does_not_stop_in_time_is_cancelled_and_its_location_is_logg
     assert record.exc_info is None
 
 
-class Catching(Cache):
+class CatchingUp(Cache):
     """A cache that lost its connection before the election, and catches up at a given time."""
 
     def __init__(self, name: str, story: Story, *, current_at: float) -> None:
@@ -171,8 +171,8 @@ async def test_controllers_wait_after_the_election_until_their_caches_are_curren
     manager = Manager(
         clock=SystemClock(),
         informers=[
-            Catching("pods", story, current_at=0.0),
-            Catching("nodes", story, current_at=20.0),
+            CatchingUp("pods", story, current_at=0.0),
+            CatchingUp("nodes", story, current_at=20.0),
         ],
         gate=Cache("election", story, ready_at=5.0),
         controllers=[
@@ -195,7 +195,7 @@ async def test_controllers_do_not_wait_for_current_caches_without_leader_electio
     story: Story = []
     manager = Manager(
         clock=SystemClock(),
-        informers=[Catching("pods", story, current_at=20.0)],
+        informers=[CatchingUp("pods", story, current_at=20.0)],
         controllers=[Reader("endpoints-controller", story, "pods")],
     )
     await run_for(100.0, manager)
