@@ -143,12 +143,12 @@ CASES: dict[str, list[Write]] = {
         applied(config_map("b")),
         applied(config_map(metadata={"namespace": "elsewhere"})),
     ],
-    "an apply with owners in its body": [
+    "an apply with managed fields in its body": [
         applied(config_map(metadata={"managedFields": []})),
         applied(config_map(metadata={"managedFields": [_entry("x", {})]})),
         applied(config_map(metadata={"managedFields": None})),
     ],
-    "an apply with fields that the type has not": [
+    "an apply with unknown fields": [
         applied(config_map(foo=1)),
         applied(service(foo={"x": 1}), kind="Service"),
         applied(deployment({"name": "c", "imag": "x"}), kind="Deployment"),
@@ -167,26 +167,26 @@ CASES: dict[str, list[Write]] = {
         applied(deployment(replicas="3"), kind="Deployment"),
         applied(deployment({"name": "c", "resources": {"limits": {"cpu": {}}}}), kind="Deployment"),
     ],
-    "an apply with what decoding refuses": [
+    "an apply that cannot be decoded": [
         applied(config_map(binaryData={"x": "?"}), words=False),
         applied(deployment({"name": "c", "resources": {"limits": {"cpu": "x"}}}), kind="Deployment"),
         applied(service(ports=[{"port": 1.5}]), kind="Service", words=False),
     ],
-    "an apply with entries that are twice, or have no key": [
+    "an apply with duplicate entries or entries without a key": [
         applied(service(ports=[{"port": 80}, {"port": 80, "name": "x"}]), kind="Service"),
         applied(deployment({"image": "x"}), kind="Deployment"),
         applied(service(ports=[{"name": "x"}]), kind="Service"),
         applied(config_map(metadata={"finalizers": ["x/a", "x/a"]})),
         applied(config_map(metadata={"ownerReferences": [{"name": "x"}]})),
     ],
-    "an apply that is no YAML, or no object": [
+    "an apply that is not YAML or not an object": [
         applied("a: b: c", words=False),
         applied("- 1"),
         applied('"x"'),
         applied(""),
         applied("null"),
     ],
-    "an apply with keys that are twice": [
+    "an apply with duplicate keys": [
         applied(
             '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1","x":"2"}}',
             query=f"fieldValidation={how}",
@@ -224,15 +224,15 @@ CASES: dict[str, list[Write]] = {
             subresource="status",
         )
     ],
-    "a namespace that is not there": [
+    "a missing namespace": [
         applied(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
             kind="Namespace",
             query="dryRun=All",
         )
     ],
-    "force is for applies alone": [posted(config_map()), changed("merge", {}, force=True)],
-    "what an apply leaves out goes": [
+    "force is accepted only for applies": [posted(config_map()), changed("merge", {}, force=True)],
+    "fields omitted by an apply are removed": [
         applied(
             config_map(data={"x": "1", "y": "1"}, metadata={"labels": {"a": "1"}, "finalizers": ["x/a"]})
         ),
@@ -240,7 +240,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map()),
         seen(),
     ],
-    "fields with another owner stay": [
+    "fields with another manager are kept": [
         applied(config_map(data={"x": "1", "y": "1"})),
         applied(config_map(data={"y": "1"}), "m2"),
         applied(config_map(data={"x": "1"})),
@@ -262,7 +262,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data=None, metadata={"labels": None}), "m2"),
         seen(),
     ],
-    "empty things in an apply": [
+    "empty values in an apply": [
         applied(config_map(data={}, metadata={"labels": {}, "finalizers": []})),
         applied(config_map(data={"x": "1"})),
         applied(config_map(data={})),
@@ -278,18 +278,18 @@ CASES: dict[str, list[Write]] = {
         changed("merge", {"metadata": {"annotations": {"a": "b"}}}, "m4"),
         seen(),
     ],
-    "a manager is the program where it gives no name": [
+    "the manager defaults to the user agent": [
         posted(config_map(data={"x": "1"}), "", agent="kubectl/v1.36 (linux)"),
         changed("merge", {"data": {"y": "1"}}, "", agent="a\tb c"),
         changed("merge", {"data": {"z": "1"}}, "", agent="x" * 200 + "/1"),
     ],
-    "at most ten update entries are kept apart": [
+    "at most ten update entries are kept separate": [
         posted(config_map(data={"x": "1"}), "m00"),
         *(changed("merge", {"data": {f"k{number}": "1"}}, f"m{number:02}") for number in range(1, 14)),
         applied(config_map(data={"x": "1"}), "z"),
         seen(),
     ],
-    "owners are forgotten, and found again": [
+    "managed fields are cleared and rebuilt": [
         posted(config_map(data={"x": "1"})),
         put(_set_owners([{}])),
         changed("merge", {"data": {"y": "1"}}, "m2"),
@@ -297,7 +297,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data={"x": "2"}), "m3", force=True),
         seen(),
     ],
-    "owners are forgotten by an empty list": [
+    "managed fields are cleared by an empty list": [
         posted(config_map(data={"x": "1"})),
         changed("merge", {"metadata": {"managedFields": []}}, "m2"),
         posted(config_map("b", data={"x": "1"}), "m1"),
@@ -305,7 +305,7 @@ CASES: dict[str, list[Write]] = {
         put(_set_owners([])),
         seen(),
     ],
-    "owners are edited": [
+    "managed fields are edited": [
         posted(config_map(data={"x": "1", "y": "1"})),
         put(_set_owners([_entry("e", {"f:data": {".": {}, "f:x": {}}})])),
         put(
@@ -317,7 +317,7 @@ CASES: dict[str, list[Write]] = {
         put(_no_owners),
         seen(),
     ],
-    "owners that make no sense are passed over": [
+    "invalid managed fields are ignored": [
         posted(config_map(data={"x": "1"})),
         put(_set_owners([{**_entry("e", {}), "operation": "Other"}])),
         put(_set_owners([{**_entry("e", {}), "fieldsType": "x"}])),
@@ -329,7 +329,7 @@ CASES: dict[str, list[Write]] = {
         Write("put", "ConfigMap", "b", manager="m2", change=_edited_in_no_version),
         seen(),
     ],
-    "owners in the body of a creation": [
+    "managed fields in the body of a create": [
         posted(
             config_map(
                 data={"x": "1"}, metadata={"managedFields": [_entry("e", {"f:data": {"f:other": {}}})]}
@@ -337,7 +337,7 @@ CASES: dict[str, list[Write]] = {
         ),
         seen(),
     ],
-    "owners of parts of an atomic field": [
+    "managers of parts of an atomic field": [
         applied(_SLICE, kind="EndpointSlice"),
         put(
             _set_owners([_entry("e", {"f:endpoints": {"f:x": {}}}, version="discovery.k8s.io/v1")]),
@@ -367,7 +367,7 @@ CASES: dict[str, list[Write]] = {
         applied(config_map(data={"x": "2"}, metadata={"annotations": {LAST: "x"}}), "kubectl", force=True),
         seen(),
     ],
-    "a service's owners": [
+    "the managed fields of a service": [
         posted(service(ports=[{"port": 80}], selector={"a": "b"}), kind="Service"),
         applied(service(ports=[{"port": 80, "protocol": "UDP", "name": "u"}]), "m2", kind="Service"),
         applied(
@@ -412,7 +412,7 @@ CASES: dict[str, list[Write]] = {
         seen("Service"),
     ],
     "a put that creates": [changed("put", service(ports=[{"port": 80}]), kind="Service"), seen("Service")],
-    "a service of which nothing is said": [
+    "a service applied by two managers": [
         applied(service(clusterIP="None", selector={"a": "b"}), kind="Service"),
         applied(service(clusterIP="None"), "m2", kind="Service"),
         seen("Service"),

@@ -61,7 +61,7 @@ def rolled_out(generation: int, replicas: int) -> str:
 # Command lines with their standard input; in order, in one namespace.
 Line = str | tuple[str, str]
 SESSIONS: dict[str, Sequence[Line]] = {
-    "manifests are applied, again, changed and taken away": [
+    "manifests are applied, reapplied, changed and deleted": [
         ("apply -f -", SHOP),
         ("apply -f -", SHOP),
         ("apply -f -", SHOP.replace("replicas: 2", "replicas: 3").replace("port: 80,", "port: 81,")),
@@ -76,7 +76,7 @@ SESSIONS: dict[str, Sequence[Line]] = {
         ("delete -f -", SHOP),
         ("delete -f - --ignore-not-found", SHOP),
     ],
-    "what there is is shown in every form": [
+    "objects are shown in every format": [
         ("apply -f -", SHOP + "---\n" + POD),
         "get svc,deploy,endpointslices,pods",
         "get svc,deploy,endpointslices,pods -o wide",
@@ -101,7 +101,7 @@ SESSIONS: dict[str, Sequence[Line]] = {
         "describe pod p",
         "describe endpointslice web-1",
     ],
-    "a pod comes to life and goes": [
+    "a pod is created and deleted": [
         ("create -f -", POD),
         "get pod p",
         f"patch pod p --subresource=status -p '{RUNS}'",
@@ -116,7 +116,7 @@ SESSIONS: dict[str, Sequence[Line]] = {
         "get pod p",
         "wait pod/p --for=delete --timeout=5s",
     ],
-    "labels and annotations are set and taken": [
+    "labels and annotations are set and removed": [
         "create configmap a --from-literal=x=y",
         "label configmap a tier=front",
         "label configmap a tier=back",

@@ -84,7 +84,7 @@ def unused_port() -> int:
         ("https://no-such-host.invalid:6443", "no-such-host.invalid"),
         ("https://127.0.0.1:{port}", "127.0.0.1:{port}"),
     ],
-    ids=["no such host", "nobody listens"],
+    ids=["no such host", "connection refused"],
 )
 def test_an_unreachable_server_is_named_and_retried(
     server: str, told: str, start: Start, tmp_path: Path

@@ -274,14 +274,12 @@ def test_a_slice_of_an_earlier_endpoints_with_the_same_name_is_adopted() -> None
     assert {owner.uid for p in made.update for owner in p.metadata.owner_references or ()} == {"e-2"}
 
 
-Meddle = Callable[[EndpointSlice], EndpointSlice]
-MEDDLING: dict[str, Meddle] = {
-    "an endpoint less": lambda p: change(p, endpoints=members(p)[1:]),
-    "an endpoint twice": lambda p: change(p, endpoints=(*members(p), members(p)[0])),
+Edit = Callable[[EndpointSlice], EndpointSlice]
+EXTERNAL_EDITS: dict[str, Edit] = {
+    "a missing endpoint": lambda p: change(p, endpoints=members(p)[1:]),
+    "a duplicate endpoint": lambda p: change(p, endpoints=(*members(p), members(p)[0])),
     "no endpoints": lambda p: change(p, endpoints=None),
-    "an address changed": lambda p: change(
-        p, endpoints=(Endpoint(addresses=("10.66.6.6",)), *members(p)[1:])
-    ),
+    "a changed address": lambda p: change(p, endpoints=(Endpoint(addresses=("10.66.6.6",)), *members(p)[1:])),
     "hints": lambda p: change(
         p,
         endpoints=tuple(
@@ -289,8 +287,8 @@ MEDDLING: dict[str, Meddle] = {
         ),
     ),
     "a zone": lambda p: change(p, endpoints=tuple(msgspec.structs.replace(e, zone="a") for e in members(p))),
-    "a label more": lambda p: change(p, labels={**labels_of(p), "meddled": "yes"}),
-    "an annotation": lambda p: change(p, annotations={"meddled": "yes"}),
+    "an extra label": lambda p: change(p, labels={**labels_of(p), "edited": "yes"}),
+    "an annotation": lambda p: change(p, annotations={"edited": "yes"}),
     "no owner": lambda p: change(p, owner_references=None),
     "another owner": lambda p: change(
         p, owner_references=(OwnerReference(api_version="v1", kind="Endpoints", name="web", uid="gone"),)
@@ -298,12 +296,12 @@ MEDDLING: dict[str, Meddle] = {
 }
 
 
-@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
-def test_an_external_edit_of_a_slice_is_repaired_in_one_write(meddle: Meddle) -> None:
+@pytest.mark.parametrize("edit", EXTERNAL_EDITS.values(), ids=EXTERNAL_EDITS)
+def test_an_external_edit_of_a_slice_is_repaired_in_one_write(edit: Edit) -> None:
     """M-32, M-33; upstream leaves hints and owners as they are."""
     item = make_endpoints(subset("10.0.0.1", "10.0.0.2"), labels={"app": "db"})
     (endpoint_slice,) = slices_for(item)
-    made = plan(item, [meddle(endpoint_slice)])
+    made = plan(item, [edit(endpoint_slice)])
     assert requests(made) == (0, 1, 0)
     (update,) = made.update
     assert plan(item, [stored(update, "web-0")]).is_empty
