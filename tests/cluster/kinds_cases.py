@@ -101,7 +101,7 @@ def refused_services() -> list[Case]:
         "a list of another": service("s", clusterIP="10.96.0.78", clusterIPs=["10.96.0.79"]),
         "None and more": service("s", clusterIP="None", clusterIPs=["None", "10.96.0.78"]),
         "an unknown family": service("s", ipFamilies=["IPv5"]),
-        "a family twice": service("s", ipFamilies=["IPv4", "IPv4"]),
+        "a duplicate family": service("s", ipFamilies=["IPv4", "IPv4"]),
         "an unknown policy": service("s", ipFamilyPolicy="Both"),
         "two families, one stack": service("s", ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="SingleStack"),
         "two families, no policy": service("s", ipFamilies=["IPv4", "IPv6"]),
@@ -127,7 +127,7 @@ def refused_services() -> list[Case]:
         "no spec": {"metadata": {"name": "s"}},
         # Both reject one without a name; the real server then refers to an IPAddress that it cannot name.
         "no name, no ports": {"spec": {"clusterIP": "None", "ports": [{"port": 0}]}},
-        "annotations that disagree": {
+        "conflicting annotations": {
             "metadata": {
                 "name": "s",
                 "annotations": {
@@ -346,7 +346,7 @@ def changed_services() -> list[Case]:
             "a PUT creates", put(s, "new", service("new")), put(s, "new", service("new", selector={"a": "c"}))
         ),
         case("a PUT of another name", create(s, service("s")), put(s, "s", service("t"))),
-        case("ports cannot go", create(s, service("s")), change(s, "s", spec_of(ports=[]))),
+        case("ports are required", create(s, service("s")), change(s, "s", spec_of(ports=[]))),
         case(
             "the cluster IP stays",
             create(s, service("s")),
@@ -498,12 +498,12 @@ def endpoint_slices() -> list[Case]:
         "9 zones": slice_of(
             endpoints=endpoints("10.0.0.1", hints={"forZones": [{"name": f"z{i}"} for i in range(9)]})
         ),
-        "a zone twice": slice_of(
+        "a duplicate zone": slice_of(
             endpoints=endpoints(
                 "10.0.0.1", hints={"forZones": [{"name": "z"}, {"name": "z"}, {"name": "a b"}]}
             )
         ),
-        "a node twice": slice_of(
+        "a duplicate node": slice_of(
             endpoints=endpoints("10.0.0.1", hints={"forNodes": [{"name": "n"}, {"name": "n"}, {"name": "A"}]})
         ),
         "ports of one name": slice_of(ports=[{"port": 1}, {"port": 2}, {"name": "a"}, {"name": "a"}]),
@@ -866,10 +866,12 @@ def namespaces() -> list[Case]:
             create(n, {"metadata": {"name": "kinds-d"}, "spec": {"finalizers": ["x", "a b/c"]}}),
         ),
         case("a bad name", create(n, {"metadata": {"name": "a.b"}}), create(n, {"metadata": {"name": "A"}})),
-        case("those that stay", delete(n, "default"), delete(n, "kube-system"), delete(n, "kube-public")),
+        case(
+            "protected namespaces", delete(n, "default"), delete(n, "kube-system"), delete(n, "kube-public")
+        ),
         case(
             # Only the embedded server runs a namespace controller here, so the comparison ends with the deletion.
-            "its end",
+            "deletion",
             create(n, {"metadata": {"name": "kinds-e", "finalizers": ["a.b/c"]}}),
             delete(n, "kinds-e"),
             table(n, "kinds-e"),
