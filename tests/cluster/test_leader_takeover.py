@@ -99,7 +99,7 @@ async def test_a_process_suspended_for_longer_than_its_lease_writes_nothing_when
         assert seconds <= DEFAULTS[0] + TAKEOVER_MARGIN_SECONDS
         assert not pair.wrote("one", since=resumed)
         pair.assert_never_two("one", "two")
-    lines = [line for line in process.log().splitlines() if "start it again" in line]
+    lines = [line for line in process.log().splitlines() if "restart to become a candidate again" in line]
     assert len(lines) == 1
     assert "is lost: not renewed within 10 s" in lines[0]
     assert "Traceback" not in process.log()

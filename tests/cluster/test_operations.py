@@ -175,7 +175,7 @@ def test_sigterm_ends_the_process_in_time_despite_unanswered_writes(start: Start
             with tls.wrap_socket(connection, server_side=True):  # the write never gets a response
                 process.signal(signal.SIGTERM)
                 assert process.wait(20) == 0
-    (line,) = [line for line in process.log().splitlines() if "work cut off" in line]
+    (line,) = [line for line in process.log().splitlines() if "reconciles were cancelled" in line]
     assert 'abandoned="default/web"' in line
     assert "grace_seconds=10" in line
     assert "Traceback" not in process.log()

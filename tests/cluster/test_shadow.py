@@ -90,7 +90,7 @@ async def test_shadow_mode_only_reads_agrees_under_churn_and_reports_planted_fau
                     "--metrics-allow-remote=false",
                 ],
             )
-            await until(lambda: figures.now().get("services", 0) >= 4, within=30, what="looked at")
+            await until(lambda: figures.now().get("services", 0) >= 4, within=30, what="first check")
             looked = figures.now()["services_checked_total"]
 
             async with shop.churning():
