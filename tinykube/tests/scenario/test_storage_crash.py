@@ -50,8 +50,11 @@ def copy_of(data_dir: Path, to: Path) -> Path:
 
 async def changes_after(storage: ObjectStorage, revision: int) -> list[Change]:
     subscription = storage.subscribe(RESOURCE, after_revision=revision)
-    # Each round writes something, so this does not block.
-    return list(await subscription.next_batch())
+    # Each round writes something, so the first batch does not block. A batch has at most about 256 KiB.
+    changes = list(await subscription.next_batch())
+    while subscription.has_more:
+        changes += await subscription.next_batch()
+    return changes
 
 
 @pytest.mark.slow
