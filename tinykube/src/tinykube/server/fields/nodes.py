@@ -11,7 +11,7 @@ import msgspec
 
 from tinykube.server.fields.elements import key_element, value_element
 from tinykube.server.fields.sets import MEMBER, SELF, FieldSet
-from tinykube.server.schema.loader import UnknownTypeError, kind_type, object_type
+from tinykube.server.schema.loader import COMPILING, UnknownTypeError, kind_type, object_type
 from tinykube.server.schema.model import (
     Field,
     ListRef,
@@ -187,13 +187,13 @@ def metadata_node() -> MapNode:
 
 
 def _object_node(ref: ObjectRef) -> MapNode:
-    known = _nodes.get(ref)
-    if known is not None:
+    with COMPILING:  # a recursive type is registered before it is complete
+        known = _nodes.get(ref)
+        if known is None:
+            described = object_type(ref)
+            known = _nodes[ref] = MapNode(is_atomic=described.atomic)
+            _fill(known, described)
         return known
-    described = object_type(ref)
-    node = _nodes[ref] = MapNode(is_atomic=described.atomic)
-    _fill(node, described)
-    return node
 
 
 def _fill(node: MapNode, described: ObjectType) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tinykube.server.objects import JsonObject
 from tinykube.server.schema.errors import MismatchError
-from tinykube.server.schema.loader import object_type
+from tinykube.server.schema.loader import COMPILING, object_type
 from tinykube.server.schema.model import (
     Field,
     ListRef,
@@ -59,7 +59,9 @@ def conform(described: ObjectType, document: JsonObject) -> list[str]:
     then half conformed and must be discarded.
     """
     problems: list[str] = []
-    _object_check(described.ref)(document, problems, ())
+    with COMPILING:  # a recursive type is registered before it is complete
+        check = _object_check(described.ref)
+    check(document, problems, ())
     return problems
 
 

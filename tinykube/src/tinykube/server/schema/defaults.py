@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tinykube.server.objects import JsonObject
-from tinykube.server.schema.loader import object_type
+from tinykube.server.schema.loader import COMPILING, object_type
 from tinykube.server.schema.model import Field, ListRef, MapRef, ObjectRef, ObjectType, TypeRef
 
 Apply = Callable[[Any], None]
@@ -25,7 +25,8 @@ def apply_defaults(described: ObjectType, document: JsonObject) -> None:
     A default is set only if its parent exists: a probe gets its period, but a container without a probe gets
     no probe. Idempotent.
     """
-    apply = _object_defaults(described.ref)
+    with COMPILING:  # a recursive type is registered before it is complete
+        apply = _object_defaults(described.ref)
     if apply is not None:
         apply(document)
 

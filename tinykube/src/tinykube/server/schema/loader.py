@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from threading import RLock
 from typing import Any, cast
 
 import msgspec
@@ -111,6 +112,10 @@ def object_type(ref: ObjectRef) -> ObjectType:
     if found is None:
         raise UnknownTypeError(f"no type {ref.name} is described in {ref.package}")
     return found
+
+
+COMPILING = RLock()
+"""Held while anything is derived from the types on first use: servers in several threads share the results."""
 
 
 @cache
