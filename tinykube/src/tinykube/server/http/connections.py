@@ -98,16 +98,18 @@ class Connection(RequestHandler):
         """Close the connection if its client has missed a deadline; called every few seconds."""
         if self.transport is None:
             return
-        self._note_waiting(now)
         limit = limits.idle_seconds if self._had_request else limits.head_seconds
-        is_unread = self._unread_since is not None and now - self._unread_since > limits.write_seconds
-        if self.idle_seconds(now) > limit or is_unread:
+        if self.idle_seconds(now) > limit or self.unread_seconds(now) > limits.write_seconds:
             self.transport.abort()
 
     def idle_seconds(self, now: float) -> float:
         """Return the time since a check first found the connection without a request."""
-        self._note_waiting(now)
-        return 0.0 if self._waiting_since is None else now - self._waiting_since
+        if self._current_request is not None:
+            self._waiting_since = None
+            return 0.0
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return now - self._waiting_since
 
     def unread_seconds(self, now: float) -> float:
         """Return the time since the client stopped reading."""
@@ -117,12 +119,6 @@ class Connection(RequestHandler):
         """Close the connection without waiting for unsent data."""
         if self.transport is not None:
             self.transport.abort()
-
-    def _note_waiting(self, now: float) -> None:
-        if self._current_request is not None:
-            self.note_request()
-        elif self._waiting_since is None:
-            self._waiting_since = now
 
     def note_request(self) -> None:
         """Restart the idle time. Without it, a connection whose requests all end between two checks would count as idle."""
