@@ -304,12 +304,13 @@ class Controller(Generic[K]):
             self._deferred.ended(key)
         expected = is_expected(error)
         delay = self.queue.add_rate_limited(key, at_least_seconds=retry_after_seconds(error))
-        is_logged, folded = self._failure_log.note(getattr(key, "namespace", ""))
+        namespace = getattr(key, "namespace", "")
+        is_logged, folded = self._failure_log.note(namespace)
         if folded:
             logger.warning(
                 "more reconciles failed and were not logged: controller=%s namespace=%s count=%d",
                 self.name,
-                getattr(key, "namespace", ""),
+                namespace,
                 folded,
             )
         level = logging.WARNING if expected else logging.ERROR
