@@ -1,8 +1,8 @@
 """Channels to the pods of a selector for grpc.aio clients, which have no public resolver API.
 
-The name resolvers of gRPC for Python are compiled in: a program cannot add one. What can be given is a fixed list
-(``ipv4:10.0.0.1:50051,10.0.0.2:50051`` with the policy round_robin), which would need a new channel for each change.
-So this keeps one channel for each endpoint and picks one for each call.
+gRPC for Python has no interface for adding a name resolver. A channel accepts a fixed list of addresses
+(``ipv4:10.0.0.1:50051,10.0.0.2:50051`` with the policy round_robin), so every change would need a new channel.
+This module therefore keeps one channel per endpoint and picks one for each call.
 """
 
 import asyncio
