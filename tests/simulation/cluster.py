@@ -43,7 +43,8 @@ from tests.simulation.oracle import judge
 from tests.simulation.script import NAMESPACES, REPLICAS, Event, Script
 from tinykube.server.objects import GroupResource
 from tinykube.server.storage.model import StorageSettings
-from tinykube.testing.simulated_network import Latency, Link, Request, simulated_client
+from tinykube.testing.simulated_client import simulated_client
+from tinykube.testing.simulated_network import Latency, Link, Request
 from tinykube.testing.simulated_server import LaggingApiServer, SimulatedApiServer
 
 ELECTION = ElectionSettings(15.0, 10.0, 2.0, name="endpointd", namespace="kube-system")
@@ -344,7 +345,7 @@ class Cluster:
                 replica.link.faults.append(event.fault)
             case "cut" if replica is not None:
                 replica.link.cut()
-                self.later(event.seconds, replica.link.mend)
+                self.later(event.seconds, replica.link.restore)
             case "pause" if replica is not None and not replica.host.is_paused:
                 host = replica.host
                 self.loop.pause(host)
@@ -377,7 +378,7 @@ class Cluster:
             self.twin.freeze(frozen=False)
         for replica in self.replicas.values():
             replica.link.faults.clear()
-            replica.link.mend()
+            replica.link.restore()
             replica._kill_at = None
             if replica.host.is_paused:
                 self.loop.resume(replica.host)
@@ -492,11 +493,11 @@ class Cluster:
                 break
             if self.loop.now > deadline:
                 planned = self._planned()
-                nobody = "" if leader is not None else "; nobody leads"
+                no_leader = "" if leader is not None else "; no replica leads"
                 self.report(
                     "liveness",
                     f"{CONVERGENCE_SECONDS:g} s after the last fault a new controller would still"
-                    f" {'; '.join(planned[:5]) or 'write nothing'}{nobody}",
+                    f" {'; '.join(planned[:5]) or 'write nothing'}{no_leader}",
                 )
                 return
         converged = self._last_write()

@@ -67,7 +67,7 @@ class HistoryInvariants:
         """Check a write as its bytes leave a replica."""
         if resource not in _UNFENCED and identity != self.holder:
             self._report(
-                "one-writer", f"{identity} sends {verb} {target} while {self.holder or 'nobody'} leads"
+                "one-writer", f"{identity} sends {verb} {target} while {self.holder or 'no replica'} leads"
             )
 
     def observe(self, written: Written) -> None:
@@ -150,7 +150,9 @@ class HistoryInvariants:
         old = (before.metadata.labels or {}).get(MANAGED_BY_LABEL, "") if before is not None else manager
         ours = (MANAGED_BY_ENDPOINTSLICE_CONTROLLER, MANAGED_BY_MIRRORING_CONTROLLER)
         if manager not in ours or old not in ours:
-            self._report("no-overwrite", f"{written.author} writes {key}, managed by {old or 'nobody'}")
+            self._report(
+                "no-overwrite", f"{written.author} writes {key}, managed by {old or 'no controller'}"
+            )
         if after is not None:
             self._check_content(after, manager, service, row.revision)
         if manager == MANAGED_BY_ENDPOINTSLICE_CONTROLLER:

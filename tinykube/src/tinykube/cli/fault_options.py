@@ -5,25 +5,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tinykube.server.http.fault_names import FAULT_NAMES
+
 if TYPE_CHECKING:
     from tinykube.server.http.faults import Fault, Faults
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NAMES = (
-    "refuse",
-    "delay",
-    "lose-request",
-    "lose-answer",
-    "hang",
-    "stale-read",
-    "drop-watch",
-    "end-watch",
-    "expire-watch",
-    "stall-watch",
-    "duplicate-events",
-)
-"""As in :mod:`tinykube.server.http.faults`; importing that for the help text would import the server."""
 _FAULT_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "code": ("code", int),
     "retry-after": ("retry_after_seconds", int),
@@ -54,7 +42,7 @@ def fault_options(command: F) -> F:
             "faults",
             multiple=True,
             metavar="NAME[,KEY=VALUE]...",
-            help=f"Inject a fault, for tests of clients: {', '.join(NAMES)}. Keys: {', '.join(_KEYS)}.",
+            help=f"Inject a fault, for tests of clients: {', '.join(FAULT_NAMES)}. Keys: {', '.join(_KEYS)}.",
         ),
         click.option(
             "--fault-rate",
@@ -91,7 +79,7 @@ def add_faults(faults: "Faults", texts: Sequence[str], rate: float, seed: int) -
 
 def parse_fault(text: str) -> "tuple[Fault, dict[str, Any]]":
     """Parse ``NAME,KEY=VALUE,...``: the fault, and the scope of its rule. Raises ``click.UsageError``."""
-    from tinykube.server.http.faults import FAULT_NAMES, REFUSAL_CODES, Fault
+    from tinykube.server.http.faults import REFUSAL_CODES, Fault
 
     name, *pairs = text.split(",")
     known = next((one for one in FAULT_NAMES if one == name), None)

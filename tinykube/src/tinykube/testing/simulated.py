@@ -29,7 +29,8 @@ from aiokube.client.rest import Client
 from aiokube.runtime.program import ControllerDefinition, run_controllers
 from aiokube.testing.simulated_loop import Schedule, SimulatedHost, SimulatedLoop, forbid_real_time, minimize
 from aiokube.testing.virtual_time import FakeClock
-from tinykube.testing.simulated_network import Fault, Link, simulated_client
+from tinykube.testing.simulated_client import simulated_client
+from tinykube.testing.simulated_network import Fault, Link
 from tinykube.testing.simulated_server import SimulatedApiServer
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -138,7 +139,7 @@ class SimulatedCluster:
                 link.faults.append(Fault(kind, seconds=event.draw))
             case "cuts":
                 link.cut()
-                link.call_later(20.0 * event.draw, link.mend)
+                link.call_later(20.0 * event.draw, link.restore)
             case "pauses":
                 loop.pause(host)
                 link.call_later(20.0 * event.draw, loop.resume, host)

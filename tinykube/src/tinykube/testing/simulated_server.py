@@ -127,6 +127,10 @@ class _AttributedStorage(ObjectStorage):
         return changes
 
 
+class _SentStream(web.StreamResponse):
+    """A stream whose parts have been sent over the link already."""
+
+
 class _Streams(Streams):
     """Watches over a simulated link."""
 
@@ -146,7 +150,7 @@ class _Streams(Streams):
         if isinstance(opened, Failure):
             exchange.write(framer.frame((opened,)))
             exchange.end()
-            return web.StreamResponse()
+            return _SentStream()
         exchange.on_closed = opened.close
         fault = exchange.fault
         stalled_from = float("inf")
@@ -167,7 +171,7 @@ class _Streams(Streams):
             opened.close()
         if exchange.link.loop.now < stalled_from:
             exchange.end()
-        return web.StreamResponse()
+        return _SentStream()
 
 
 def _expire(exchange: Exchange, opened: Watch, framer: Framer) -> None:
@@ -293,17 +297,18 @@ class SimulatedApiServer:
             if self.admission is not None:
                 self.admission(request)
             response = await server.handle(request)  # type: ignore[arg-type]
-            if isinstance(response, web.Response | LargeAnswer):
-                body = _body_of(response)
-                headers = {
-                    name: value
-                    for name, value in response.headers.items()
-                    if name in ("Content-Type", "Retry-After", "Location")
-                }
-                link = request.exchange.link
-                if request.method != "GET" or response.status >= 400 or link.tells_reads:
-                    link.tell(_told(request, response.status, body))
-                request.exchange.answer(Answer(response.status, headers, body))
+            if isinstance(response, _SentStream):
+                return
+            body = _body_of(response)
+            headers = {
+                name: value
+                for name, value in response.headers.items()
+                if name in ("Content-Type", "Retry-After", "Location")
+            }
+            link = request.exchange.link
+            if request.method != "GET" or response.status >= 400 or link.tells_reads:
+                link.tell(_told(request, response.status, body))
+            request.exchange.answer(Answer(response.status, headers, body))
 
         self.loop.start(self.host, work(), name="request")
         self.host.tasks.clear()
@@ -322,10 +327,15 @@ class SimulatedApiServer:
         return Answer(response.status, response.headers, await response.content.readany())
 
 
-def _body_of(response: web.Response | LargeAnswer) -> bytes:
-    if isinstance(response, LargeAnswer):
-        return b"".join(response.pieces)
-    return response.body if isinstance(response.body, bytes) else b""
+def _body_of(response: web.StreamResponse) -> bytes:
+    """Return the body. Raises TypeError for a kind of response that this network cannot carry."""
+    match response:
+        case LargeAnswer():
+            return b"".join(response.pieces)
+        case web.Response(body=bytes() | None as body):
+            return body or b""
+        case _:
+            raise TypeError(f"a simulated link cannot carry {response!r}")
 
 
 def _told(request: Request, status: int, body: bytes) -> str:

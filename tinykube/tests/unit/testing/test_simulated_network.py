@@ -21,7 +21,8 @@ from aiokube.client.errors import (
 from aiokube.client.rest import Client
 from aiokube.testing.simulated_loop import Schedule, SimulatedLoop, forbid_real_time
 from aiokube.testing.virtual_time import FakeClock
-from tinykube.testing.simulated_network import Fault, Link, simulated_client
+from tinykube.testing.simulated_client import simulated_client
+from tinykube.testing.simulated_network import Fault, Link
 from tinykube.testing.simulated_server import LaggingApiServer, SimulatedApiServer
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -112,7 +113,7 @@ def test_a_cut_link_breaks_connections_after_fourteen_seconds() -> None:
             with pytest.raises(ResponseTruncatedError):
                 await anext(watch)
             assert simulated.loop.time() - began == pytest.approx(14, abs=0.1)
-        simulated.link.mend()
+        simulated.link.restore()
         await simulated.create("a")
 
     simulate(main)
@@ -122,7 +123,7 @@ def test_a_short_cut_delays_requests_in_flight() -> None:
     async def main(simulated: Simulated) -> None:
         await simulated.names()
         simulated.link.cut()
-        simulated.link.call_later(5, simulated.link.mend)
+        simulated.link.call_later(5, simulated.link.restore)
         await simulated.create("a")
         assert simulated.loop.time() > 5
 

@@ -9,13 +9,14 @@ import random
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import msgspec
 from aiohttp import web
 
 from aiokube.clock import Clock
 from tinykube.server.errors import StatusError, expired
+from tinykube.server.http.fault_names import FAULT_NAMES, FaultName
 from tinykube.server.http.request_info import RequestInfo
 from tinykube.server.objects import GroupResource, StorageKey
 from tinykube.server.registry.definition import ALL_VERBS, Verb
@@ -24,20 +25,6 @@ from tinykube.server.verbs.context import Backend, Target
 from tinykube.server.verbs.watch import Batch, Event, Failure, Watch
 
 ReplaceWatch = Callable[[Watch], Watch]
-FaultName = Literal[
-    "refuse",
-    "delay",
-    "lose-request",
-    "lose-answer",
-    "hang",
-    "stale-read",
-    "drop-watch",
-    "end-watch",
-    "expire-watch",
-    "stall-watch",
-    "duplicate-events",
-]
-FAULT_NAMES: tuple[FaultName, ...] = get_args(FaultName)
 READS: tuple[Verb, ...] = ("get", "list")
 WRITES: tuple[Verb, ...] = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -321,7 +308,7 @@ async def faulty_answer(
     """
     match fault.name:
         case "refuse":
-            raise _refusal(fault)
+            raise refusal(fault.code, fault.retry_after_seconds)
         case "delay":
             await asyncio.sleep(fault.seconds or 0.0)
             return await answer(backend, None)
@@ -340,14 +327,15 @@ async def faulty_answer(
             return await answer(backend, lambda watch: _FaultyWatch(watch, fault, backend.clock))
 
 
-def _refusal(fault: Fault) -> StatusError:
-    reason, message = _REFUSALS[fault.code]
+def refusal(code: int, retry_after_seconds: int | None) -> StatusError:
+    """Return the error for a code of :data:`REFUSAL_CODES`; only 429 and 503 have a Retry-After."""
+    reason, message = _REFUSALS[code]
     details: dict[str, Any] | None = None
     headers = {}
-    if fault.code in _RETRY_AFTER and fault.retry_after_seconds is not None:
-        details = {"retryAfterSeconds": fault.retry_after_seconds}
-        headers["Retry-After"] = str(fault.retry_after_seconds)
-    return StatusError(fault.code, reason, message, details=details, headers=headers)
+    if code in _RETRY_AFTER and retry_after_seconds is not None:
+        details = {"retryAfterSeconds": retry_after_seconds}
+        headers["Retry-After"] = str(retry_after_seconds)
+    return StatusError(code, reason, message, details=details, headers=headers)
 
 
 def _dropped(info: RequestInfo) -> ConnectionAbortedError:
